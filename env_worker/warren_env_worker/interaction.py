@@ -3,11 +3,13 @@
 import time
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from warren_broker.inbox import Claim
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.episode import Generate, Step
 from warren_schemas.ids import EpisodeId, RunId
-from warren_schemas.transcript import Transcript
+from warren_schemas.transcript import Tokens, Transcript
 
 IDLE_S = 3600.0
 """How long an episode without a deadline is held after its last turn."""
@@ -59,11 +61,13 @@ class Interaction:
         """True if the live environment is where this step's history ends."""
         if self.successor is None or not isinstance(self.successor.item, Generate):
             return False
-        ours, theirs = self.successor.item.transcript.messages, step.transcript.messages[:-1]
+        asked = self.successor.item
+        ours, theirs = asked.transcript.messages, step.transcript.messages[:-1]
         return (
             step.turn == self.turn + 1
             and len(ours) == len(theirs)
             and all(a.content == b.content for a, b in zip(ours, theirs, strict=True))
+            and (not asked.is_plain or _begins_with(step, asked.transcript.tokens))
         )
 
     def advance(self, step: Step) -> None:
@@ -74,6 +78,10 @@ class Interaction:
         self.taken = step
         self.successor = None
         self.expires_s = _expires_s(step)
+
+
+def _begins_with(step: Step, tokens: Tokens) -> bool:
+    return np.array_equal(step.transcript.tokens.ids_T[: len(tokens)], tokens.ids_T)
 
 
 def episode_of(item: Taken) -> EpisodeId:

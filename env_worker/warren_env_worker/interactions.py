@@ -210,7 +210,8 @@ class Interactions:
         transcript = taken.transcript if isinstance(taken, Step) else None
         answer = partial(self._answered, interaction)
         is_cut = isinstance(taken, Step) and taken.finish is FinishReason.LENGTH
-        request = Request(interaction.slot, taken.spec, transcript, answer, is_cut)
+        is_scored = isinstance(taken, Step) and taken.recorded_stop is not None
+        request = Request(interaction.slot, taken.spec, transcript, answer, is_cut, is_scored)
         interaction.asked_s = time.monotonic()
         self._hosts[taken.spec.environment].submit_request(request)
 

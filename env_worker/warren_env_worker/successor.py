@@ -1,7 +1,7 @@
 """The item that follows: what an env worker publishes for an item that it took.
 
-Invariants: a transcript only grows, but for rewards of earlier turns that the environment gives late; every item carries the run, episode, attempt and deadline of
-the one that it follows; a failure carries no reward.
+Invariants: a transcript only grows, but for rewards of earlier turns that the environment gives late; at its end it has no token that was shown and not
+answered (`concluded`); every item carries the run, episode, attempt and deadline of the one that it follows; a failure carries no reward.
 """
 
 import time
@@ -12,6 +12,7 @@ from warren_broker.successors import Destination
 from warren_broker.topology import generate, sampler_home, trajectories
 from warren_env_worker.branching import gone_back
 from warren_env_worker.host.protocol import Answer, Description, Message, Observed, Refused
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     EpisodeEnded,
@@ -26,13 +27,21 @@ from warren_schemas.episode import (
     StopReason,
 )
 from warren_schemas.ids import WorkerId
-from warren_schemas.outcome import conclude
+from warren_schemas.outcome import conclude, concluded
 from warren_schemas.transcript import ChatMessage, EpisodeTimes, Image, Transcript, Turn
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
-"""Most characters of an episode's messages: what surely fits into one message of the broker."""
+"""Most characters of an episode's messages."""
+MAX_TRANSCRIPT_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
+"""Most that its words and tokens weigh: what is sent with them, and what the policy's next turn adds, takes the rest of a message."""
 
 Taken = StartEpisode | Step
+
+_GOES_ON = Failed(
+    kind=FailureKind.NOT_REPLAYABLE,
+    reason="the environment goes on where the recorded episode ended, so nobody knows what would have followed",
+    retryable=False,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +71,24 @@ class Origin:
 
 def follow(taken: Taken, answer: Answer, by: Origin) -> Successor:
     """What follows from the environment's answer: the policy's turn, or the end."""
+    recorded_stop = taken.recorded_stop if isinstance(taken, Step) else None
     if isinstance(answer, Refused):
-        failed = Failed(kind=answer.kind, reason=answer.reason, retryable=answer.is_retryable)
+        is_final = recorded_stop is not None and answer.kind is FailureKind.NOT_REPLAYABLE
+        is_retryable = answer.is_retryable and not is_final
+        failed = Failed(kind=answer.kind, reason=answer.reason, retryable=is_retryable)
         return end(taken, failed, by)
     transcript = _extended(taken, answer, by)
-    outcome = _outcome(taken, answer, transcript)
-    if outcome is None:
-        return _ask_policy(taken, transcript, answer.demonstration, by.worker)
-    return end(taken, outcome, by, transcript=transcript)
+    stop = _stop(taken.spec, answer, transcript)
+    if stop is None and recorded_stop is not None:
+        if recorded_stop is not StopReason.MAX_TOTAL_TOKENS:
+            return end(taken, _GOES_ON, by)
+        stop = recorded_stop
+    kept = transcript if stop is None else concluded(transcript)
+    if (failed := _too_large(kept)) is not None:
+        return end(taken, failed, by)
+    if stop is None:
+        return _ask_policy(taken, kept, answer, by.worker)
+    return end(taken, conclude(taken.spec, kept, stop), by, transcript=kept)
 
 
 def end(
@@ -91,7 +110,7 @@ def end(
 
 
 def _ask_policy(
-    taken: Taken, transcript: Transcript, forced: str | None, worker: WorkerId
+    taken: Taken, transcript: Transcript, observed: Observed, worker: WorkerId
 ) -> Successor:
     item = Generate(
         envelope=_envelope(taken),
@@ -99,7 +118,8 @@ def _ask_policy(
         transcript=transcript,
         turn=len(transcript.turns),
         home=worker,
-        forced_action=forced,
+        forced_action=observed.demonstration,
+        is_plain=bool(observed.ids),
     )
     return Successor(_sampler_for(taken), item)
 
@@ -128,16 +148,15 @@ def _before(taken: Taken) -> Transcript:
 
 
 def _extended(taken: Taken, observed: Observed, by: Origin) -> Transcript:
-    shown = _messages(observed.messages)
     if isinstance(taken, StartEpisode):
         times = EpisodeTimes(reset_s=by.call_s)
-        return Transcript(
-            messages=shown,
+        begun = Transcript(
             reset_digest=observed.digest,
             task_number=observed.task_number,
             category=observed.category,
             times=times,
         )
+        return _showing(begun, observed)
     before = taken.transcript
     turn = Turn(
         reward=observed.reward,
@@ -151,7 +170,20 @@ def _extended(taken: Taken, observed: Observed, by: Origin) -> Transcript:
     turns = (*_rewarded(before.turns, observed.earlier), turn)
     answered = before.model_copy(update={"turns": turns, "times": times})
     found = answered if observed.after is None else gone_back(answered, observed.after)
-    return found.model_copy(update={"messages": (*found.messages, *shown)})
+    return _showing(found, observed)
+
+
+def _showing(transcript: Transcript, observed: Observed) -> Transcript:
+    """The transcript with what the policy is shown at its end: messages to render, or tokens as they are."""
+    if not observed.ids:
+        shown = _messages(observed.messages)
+        return transcript.model_copy(update={"messages": (*transcript.messages, *shown)})
+    told = ChatMessage(role="user", content="", n_tokens=len(observed.ids))
+    messages = (*transcript.messages, told)
+    tokens = transcript.tokens.prompted(observed.ids)
+    return transcript.model_copy(
+        update={"messages": messages, "n_rendered": len(messages), "tokens": tokens}
+    )
 
 
 def _rewarded(turns: Sequence[Turn], rewards: Sequence[tuple[int, float]]) -> Sequence[Turn]:
@@ -175,19 +207,22 @@ def _message(shown: Message) -> ChatMessage:
     return ChatMessage(role=role, content=content, images=images, is_quoted=is_quoted)
 
 
-def _outcome(taken: Taken, observed: Observed, transcript: Transcript) -> Outcome | None:
-    """None while the episode goes on."""
-    n_chars = transcript.n_chars
+def _too_large(transcript: Transcript) -> Failed | None:
+    """Why no message can carry it; one that came in a message can."""
+    n_chars, n_bytes = transcript.n_chars, transcript.size_bytes
     if n_chars > MAX_TRANSCRIPT_CHARS:
-        return Failed(
-            kind=FailureKind.ENVIRONMENT_ERROR,
-            reason=f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent",
+        reason = f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent"
+    elif n_bytes > MAX_TRANSCRIPT_BYTES:
+        reason = (
+            f"the messages and tokens add up to {n_bytes} bytes; {MAX_TRANSCRIPT_BYTES} can be sent"
         )
-    stop = _stop(taken.spec, observed, transcript)
-    return None if stop is None else conclude(taken.spec, transcript, stop)
+    else:
+        return None
+    return Failed(kind=FailureKind.ENVIRONMENT_ERROR, reason=reason)
 
 
 def _stop(spec: EpisodeSpec, observed: Observed, transcript: Transcript) -> StopReason | None:
+    """None while the episode goes on."""
     limit = spec.sampling.max_total_tokens
     if observed.is_over and not observed.is_truncated:
         return StopReason.DONE

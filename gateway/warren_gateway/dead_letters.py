@@ -59,7 +59,7 @@ class DeadLetters:
             _outline, limit=MOST_LOOKED_AT, max_bytes=MOST_BYTES
         )
         runs = {run for _, named, _ in outlines for run in named or ()}
-        owners = await self._store.transact(partial(owners_of, runs=runs))
+        owners = await self._store.read(partial(owners_of, runs=runs))
         letters = [Letter(id_, _owner(named, owners), size) for id_, named, size in outlines]
         excess = self._quota.take_stock(letters)
         if not excess:

@@ -1,6 +1,7 @@
 """What is said of a base model that nobody holds, and a GPU worker loads or may load.
 
-Workers load what a job waits for that no trainer holds. Nobody loads anything for a run that needs no trainer.
+Workers load what a job waits for that no trainer holds. For a run that needs no
+trainer something is loaded that nobody samples or trains, within its owner's budget (`scheduling.load_budget`).
 """
 
 from collections.abc import Iterable
@@ -21,5 +22,18 @@ def coming(base_model: str, workers: Iterable[Heartbeat], *, is_told: bool) -> s
     for beat in workers:
         if base_model in beat.loading:
             return loading(base_model, beat.worker)
-        may_load = may_load or base_model in beat.may_load
+        may_load = may_load or beat.loads_if_told(base_model)
     return LOADED_LATER.format(base_model) if is_told and may_load else None
+
+
+def cannot_load(base_model: str, worker: WorkerId, reason: str) -> str:
+    return f"{worker} can't load {base_model}: {reason}"
+
+
+def refused(base_model: str, workers: Iterable[Heartbeat]) -> str | None:
+    """That one of these workers can't load it, and why; no more than one is named."""
+    for beat in workers:
+        for one in beat.cannot_load:
+            if one.base_model == base_model:
+                return cannot_load(base_model, beat.worker, one.reason)
+    return None

@@ -62,6 +62,7 @@ def _standing(seen: Seen | None) -> object:
         seen.heartbeat.drained_offers,
         seen.heartbeat.loading,
         seen.heartbeat.may_load,
+        seen.heartbeat.cannot_load,
     )
 
 

@@ -26,6 +26,7 @@ from warren_gateway.access.users import Users
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
+from warren_gateway.archive.reading import ArchivedRun
 from warren_gateway.archive.service import Archive
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.checking.service import Checking
@@ -39,8 +40,8 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
-from warren_gateway.models.outcomes import Waiters
 from warren_gateway.models.service import Models
+from warren_gateway.models.waiters import Waiters
 from warren_gateway.private import make_private_folder
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
@@ -145,7 +146,7 @@ async def _serve(
         served=served,
         names=ServedNames(store, lambda: served.offered, progress.posted),
         questions=questions,
-        tinker=tinker_of(store, questions, budgets, registry, waiters, posted),
+        tinker=tinker_of(store, questions, budgets, registry, waiters, posted, settings.public_url),
         budgets=budgets,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
@@ -204,10 +205,11 @@ def _run_progress(
         driving=record,
         limits=limits,
         reschedule=due.set,
-        answered=lambda _, requests: waiters.answered(requests),
+        answered=lambda _, outcomes: waiters.answered(outcomes),
         advice=advice,
         lease_s=settings.run_lease_s,
         open_rows=datasets.opened,
+        open_archive=partial(ArchivedRun, settings.archive_url),
     )
     scheduler = Scheduler(
         store, registry, relay, due=due, admitted=coordinators.notify, advice=advice, limits=limits

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -36,6 +37,16 @@ def _store_url(url: str) -> str:
     return url
 
 
+def _public_url(url: str) -> str:
+    """Without a slash at its end."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("expected http://host or https://host, perhaps with a port and a path")
+    if parts.username or parts.password:
+        raise ValueError("it is told to clients, so it can't hold a password")
+    return url.rstrip("/")
+
+
 def _absolute(path: Path) -> Path:
     return path.expanduser().absolute()
 
@@ -61,6 +72,9 @@ class GatewayOptions(Frozen):
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT
     """Port to listen at."""
+    public_url: Annotated[str, AfterValidator(_public_url)] | None = None
+    """URL at which clients reach the gateway, where a proxy stands before it: the URLs of downloads begin with it
+    (default: what the request was sent to)."""
 
     @property
     def key_file(self) -> Path:

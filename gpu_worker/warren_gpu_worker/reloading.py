@@ -5,20 +5,27 @@ Invariants
   comes twice, late, or for what it may not load, changes nothing; the gateway sees that and decides anew.
 - From the order on it takes no jobs. The roles end as they do when a worker stops and begin again with other ids: so to
   everybody else a worker has left and another one has come.
-- A base model that can't be loaded is not tried again by this process, which goes back to what it was started with.
+- A base model that can't be loaded, or that the worker's memory is too small for, is not tried again by this process,
+  which goes back to what it was started with, whatever its size; its heartbeats say why.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from warren_gpu_worker.base_models import UnknownBaseModel, named_choices, resolve_base_models
+from warren_gpu_worker.base_models.hub_size import HubSize, free_cache_bytes, hub_size
+from warren_gpu_worker.fitting import DeviceMemory, no_room, too_large, too_many
+from warren_gpu_worker.loadable import Loadable
 from warren_gpu_worker.settings import GpuWorkerSettings, warren_home
+from warren_schemas.control import CannotLoad
 
 LOAD_S = 1800.0
 """As long as a child has to load a large model from a slow disk."""
 MAX_DEATHS = 3
 """Of the trainer's child while it loads: what kills it so often (too little memory, say) will do so again."""
+
+_NOT_FOUND = "it can't be had; the worker's log says why"
+_NOT_LOADED = "loading it failed; the worker's log says why"
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +34,19 @@ def _nothing() -> None:
     pass
 
 
+class _CantLoad(Exception):
+    def __init__(self, reason: str, details: str) -> None:
+        """`reason` is for everybody, `details` for the worker's log."""
+        super().__init__(reason)
+        self.reason, self.details = reason, details
+
+
 class Reloading:
-    def __init__(self, settings: GpuWorkerSettings) -> None:
+    def __init__(
+        self,
+        settings: GpuWorkerSettings,
+        ask_hub: Callable[[str], HubSize | None] = hub_size,
+    ) -> None:
         self.settings = settings
         """What the roles are played with."""
         self.told: str | None = None
@@ -38,8 +56,9 @@ class Reloading:
         self.on_change: Callable[[], None] = _nothing
         """Called on the event loop when `told` is taken back; must not block."""
         self._first = self._next = settings
-        ours = {name: f"{name}={folder}" for name, folder in settings.base_models.items()}
-        self._choices = named_choices(settings.may_load) | ours if settings.may_load else {}
+        self._loadable = Loadable(settings)
+        self._ask_hub = ask_hub
+        self._memory: DeviceMemory | None = None
         self._due = asyncio.Event()
         self._is_ready = False
         self._n_deaths = 0
@@ -55,20 +74,25 @@ class Reloading:
 
     @property
     def may_load(self) -> tuple[str, ...]:
-        return tuple(sorted(self._choices.keys() - self.settings.base_models.keys()))
+        return self._loadable.names(but=self.settings.base_models)
+
+    @property
+    def cannot_load(self) -> tuple[CannotLoad, ...]:
+        return self._loadable.refused
 
     def begin(self, base_model: str) -> bool:
         """A trainer that has nothing was told to load it; False where it is not to be."""
         is_busy = self.told is not None or not self._is_ready or self.n_turns() > 0
-        if is_busy or base_model not in self.may_load:
+        is_ours = base_model in self.settings.base_models
+        if is_busy or is_ours or not self._loadable.has(base_model):
             return False
         self.told = base_model
         self._due.set()
         return True
 
-    def note_ready(self) -> None:
-        """The trainer has loaded what it was to."""
-        self._is_ready = True
+    def note_ready(self, memory: DeviceMemory | None = None) -> None:
+        """The trainer has loaded what it was to, and says what its device has."""
+        self._is_ready, self._memory = True, memory
         self._loading_ended.set()
 
     def note_death(self) -> None:
@@ -105,25 +129,56 @@ class Reloading:
             log.error(
                 "%s can't be loaded; going back to what this worker was started with", base_model
             )
-            self._choices.pop(base_model, None)
+            self._loadable.refuse(base_model, _NOT_LOADED)
         self._next = self._first
         return True
 
     @property
     def _is_as_started(self) -> bool:
-        return self.settings.base_models.items() <= self._first.base_models.items()
+        return self._is_first(self.settings.base_models)
+
+    def _is_first(self, base_models: Mapping[str, str]) -> bool:
+        return base_models.items() <= self._first.base_models.items()
 
     async def _prepare(self, base_model: str) -> bool:
-        """Have its files here, while the sampler goes on."""
-        choice, folder = self._choices[base_model], warren_home() / "models"
+        """Have its files here, and see that it fits, while the sampler goes on."""
         try:
-            found = await asyncio.to_thread(resolve_base_models, [choice], folder, tell=log.info)
-        except (UnknownBaseModel, OSError, ValueError) as error:
-            log.error("%s can't be loaded: %s", base_model, error)
-            self._choices.pop(base_model)
+            found = await asyncio.to_thread(self._fetch, base_model)
+        except _CantLoad as error:
+            log.error("%s can't be loaded: %s", base_model, error.details)
+            self._loadable.refuse(base_model, error.reason)
             self.told = None
             self.on_change()
             return False
         log.info("loading %s in the place of %s", base_model, ", ".join(self.settings.base_models))
         self._next = self.settings.model_copy(update={"base_models": found})
         return True
+
+    def _fetch(self, base_model: str) -> dict[str, str]:
+        """Its name and folder. Raises `_CantLoad`."""
+        try:
+            found = self._loadable.resolve(
+                base_model, warren_home() / "models", log.info, self._check_download
+            )
+            reason = self._obstacle(found)
+        except _CantLoad:
+            raise
+        except Exception as error:  # of the hub's libraries, or of files that are not what they say
+            raise _CantLoad(_NOT_FOUND, f"{type(error).__name__}: {error}") from error
+        if reason is not None:
+            raise _CantLoad(reason, reason)
+        return found
+
+    def _check_download(self, name: str) -> None:
+        """Nothing is downloaded that finds no room here, as far as the hub tells. Raises `_CantLoad`."""
+        if (size := self._ask_hub(name)) is None:
+            return
+        reason = None if self._memory is None else too_many(size.n_parameters, self._memory)
+        if (reason := reason or no_room(size.n_bytes, free_cache_bytes(name))) is not None:
+            raise _CantLoad(reason, reason)
+
+    def _obstacle(self, base_models: Mapping[str, str]) -> str | None:
+        if self._is_first(base_models):
+            return None
+        (folder,) = base_models.values()
+        return too_large(folder, self._memory)

@@ -2,6 +2,7 @@
 base model (`reloading`)."""
 
 import asyncio
+from collections.abc import Coroutine
 
 from warren_broker.port import Broker
 from warren_gpu_worker.reloading import Reloading
@@ -31,17 +32,30 @@ async def serve_gpu_worker(
     reloading = Reloading(settings)
     while True:
         settings = reloading.play()
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                playing = tasks.create_task(
-                    _play_roles(broker, settings, reloading, make_sampler_process, spawn_ranks),
-                    name="roles",
-                )
-                await reloading.until_due()
-                playing.cancel()
-        except* SamplerBroken:
-            if not reloading.go_back():
-                raise
+        roles = _play_roles(broker, settings, reloading, make_sampler_process, spawn_ranks)
+        await until_played_anew(reloading, roles)
+
+
+async def until_played_anew(reloading: Reloading, roles: Coroutine[object, None, None]) -> None:
+    """Play the roles until they are to begin again with what `reloading` has next.
+
+    Raises what the roles raise, unless another base model can take the broken one's place. It can't once the worker is
+    stopped: before Python 3.13 a task group that ends by an error of its own drops a cancellation that comes meanwhile,
+    and the worker would go on.
+    """
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            playing = tasks.create_task(roles, name="roles")
+            await reloading.until_due()
+            playing.cancel()
+    except* SamplerBroken:
+        if _is_stopped() or not reloading.go_back():
+            raise
+
+
+def _is_stopped() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _play_roles(

@@ -83,7 +83,7 @@ class GpuWorkerOptions(Frozen):
     """Engine of the sampler: `vllm`, `transformers`, or `auto` (vLLM if it can run the model)."""
     may_load: tuple[str, ...] = ()
     """A base model, given as to --base-model, that this worker loads in the place of its own while it is idle and a
-    run waits for it; repeatable."""
+    run waits for it; or a pattern of names (Qwen/*) or folders (/models/*); repeatable."""
     on_new_weights: OnNewWeights = "keep"
     """What happens to turns in flight when their policy is updated: `keep` (continue with the cache),
     `recompute` (continue with a recomputed cache) or `drain` (finish first; new turns wait)."""
@@ -118,6 +118,13 @@ class GpuWorkerOptions(Frozen):
     file gets the time that this speed takes. Lower it if trainers are killed while they save."""
     log_dir: Path | None = None
     """Folder for the output of the child processes (default: the worker's own output)."""
+
+    def log_path(self, name: str) -> Path | None:
+        """The file for a child process's output, in a folder that is there; None: this process's own output."""
+        if self.log_dir is None:
+            return None
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        return self.log_dir / f"{name.replace('/', '-')}.log"
 
     @property
     def takes_turns(self) -> bool:

@@ -14,6 +14,7 @@ from warren_schemas.base import Frozen, QueuePart
 from warren_schemas.config import NonNegativeInt, PositiveFloat
 from warren_schemas.envelope import Item
 from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.text.patterns import names_one
 from warren_schemas.training import Policy
 
 
@@ -26,6 +27,14 @@ class WorkerRole(StrEnum):
 class HeldModel(Frozen):
     model: ModelId
     epoch: Annotated[int, Field(ge=1)]
+
+
+class CannotLoad(Frozen):
+    """Why a GPU worker does not load a base model that it otherwise might."""
+
+    base_model: QueuePart
+    reason: str
+    """A clause that goes on from "the worker can't load it: "."""
 
 
 class EnvironmentShape(Frozen):
@@ -52,7 +61,9 @@ class Heartbeat(Item):
     loading: tuple[QueuePart, ...] = ()
     """Base models that a sampler or trainer will offer once it has loaded them."""
     may_load: tuple[QueuePart, ...] = ()
-    """Base models that a GPU worker loads in the place of its own when it is idle and told to."""
+    """Base models that a GPU worker loads in the place of its own when it is idle and told to, or patterns of names."""
+    cannot_load: tuple[CannotLoad, ...] = ()
+    """Those that it has tried, or that don't fit into its memory."""
     interval_s: PositiveFloat
     capacity: NonNegativeInt
     """Most items (requests, models, episodes) held at once."""
@@ -81,6 +92,11 @@ class Heartbeat(Item):
     """The process's monotonic clock when this was published: one that comes after a newer one is passed over."""
     is_leaving: bool = False
     """The last heartbeat of a worker that stops in good order."""
+
+    def loads_if_told(self, base_model: str) -> bool:
+        """Whether a GPU worker would load it in the place of its own."""
+        is_out = any(one.base_model == base_model for one in self.cannot_load)
+        return not is_out and base_model not in self.offers and names_one(self.may_load, base_model)
 
 
 class HeartbeatsRequested(Item):
@@ -125,7 +141,8 @@ class RunEnded(Item):
 
 
 class RunChanged(Item):
-    """Its owner wants something of a run -> topic `run-changes`; the gateway that drives it looks into the store.
+    """Its owner wants something of a run, or another gateway's scheduler has admitted it or given it up -> topic
+    `run-changes`; the gateway that drives it looks into the store.
 
     A gateway that missed it looks with the next renewal of its leases.
     """

@@ -196,8 +196,8 @@ class Generate(Item):
     """The transcript is a whole conversation, of which these messages are learned: it becomes tokens, nothing is sampled,
     and the episode is over. None: the policy has the next turn."""
     is_plain: bool = False
-    """No chat: the policy goes on from the transcript's tokens as they are or, where there are none,
-    from the text of its one message; no template is applied."""
+    """No chat: the policy goes on from the transcript's tokens as they are, which have all of its messages, or, where
+    there are none, from the text of its one message; no template is applied."""
     token_options: TokenOptions | None = None
     """What its asker wants beside `sampling`."""
 
@@ -216,6 +216,9 @@ class Step(Item):
     """Sampler that has the transcript cached and would take the next turn; None: any sampler."""
     prompt_logprobs: PromptLogprobs | None = None
     """Of what the turn went on from, where `token_options` asked for them."""
+    recorded_stop: StopReason | None = None
+    """The episode was played before, and ended here for this reason: it is played through once more for the rewards of
+    all its turns, and goes no further."""
 
 
 class EpisodeEnded(Item):

@@ -3,7 +3,7 @@
 import math
 
 from warren_schemas.episode import Completed, EpisodeSpec, Failed, FailureKind, StopReason
-from warren_schemas.transcript import Transcript
+from warren_schemas.transcript import Tokens, Transcript
 
 
 def conclude(spec: EpisodeSpec, transcript: Transcript, stop: StopReason) -> Completed | Failed:
@@ -16,6 +16,32 @@ def conclude(spec: EpisodeSpec, transcript: Transcript, stop: StopReason) -> Com
         return Failed(kind=FailureKind.INVALID_REWARD, reason="the rewards add up to no number")
     metrics = {name: value for turn in transcript.turns for name, value in turn.metrics.items()}
     return Completed(reward=reward, stop=stop, metrics=metrics)
+
+
+def concluded(transcript: Transcript) -> Transcript:
+    """The transcript of an episode that goes no further, without the tokens that it was shown last and never answered.
+
+    Only a sampler finds out whether a prompt in tokens fits into the context and the vocabulary, and trainers get all that
+    is recorded. The message that stands for the tokens stays, as one of words would.
+    """
+    messages = transcript.messages
+    n_shown = messages[-1].n_tokens if len(messages) == transcript.n_rendered > 0 else 0
+    if n_shown == 0:
+        return transcript
+    tokens = _first(transcript.tokens, max(0, len(transcript.tokens) - n_shown))
+    return transcript.model_copy(update={"n_rendered": len(messages) - 1, "tokens": tokens})
+
+
+def _first(tokens: Tokens, n_tokens: int) -> Tokens:
+    """So many of them. Nothing is validated again."""
+    mask = tokens.sampling_mask
+    return Tokens.model_construct(
+        ids_T=tokens.ids_T[:n_tokens],
+        mask_T=tokens.mask_T[:n_tokens],
+        logprobs_T=tokens.logprobs_T[:n_tokens],
+        versions_T=tokens.versions_T[:n_tokens],
+        sampling_mask=None if mask is None else mask.first(n_tokens),
+    )
 
 
 def _unrewarded(spec: EpisodeSpec, stop: StopReason) -> str:

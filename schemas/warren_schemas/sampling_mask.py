@@ -57,6 +57,11 @@ class SamplingMask(Frozen):
             ids_S=np.concatenate([self.ids_S, newer.ids_S]),
         )
 
+    def first(self, n_tokens: int) -> "SamplingMask":
+        """Of so many of the tokens. Nothing is validated again."""
+        sizes_N = self.sizes_N[:n_tokens]
+        return SamplingMask.model_construct(sizes_N=sizes_N, ids_S=self.ids_S[: sizes_N.sum()])
+
     @classmethod
     def none(cls, n_tokens: int) -> Self:
         """Of tokens without a set."""

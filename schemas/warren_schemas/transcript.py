@@ -7,9 +7,11 @@ and never rewritten: what was sampled is what is trained on.
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 import numpy as np
+import orjson
 from pydantic import Field, field_validator, model_validator
 
 from warren_schemas.base import Frozen
@@ -20,7 +22,6 @@ from warren_schemas.sampling_mask import SamplingMask, fault
 NOT_SAMPLED = -1
 """The policy version of a token that no policy sampled."""
 MAX_CATEGORY_CHARS = 128
-
 
 MediaType = Literal["image/png", "image/jpeg", "image/webp"]
 
@@ -65,6 +66,8 @@ class ChatMessage(Frozen):
     is_quoted: bool = False
     """Of the role assistant: words that the policy is shown as its own and did not say here, such as an
     example, or a history that was written anew."""
+    n_tokens: int = Field(default=0, ge=0)
+    """Shown as so many tokens that the environment told itself, and not as words."""
 
     @property
     def is_action(self) -> bool:
@@ -73,8 +76,13 @@ class ChatMessage(Frozen):
 
     @property
     def n_chars(self) -> int:
-        """How much it weighs in a message: its text, and its images in base64."""
+        """Of its text, and of its images in base64."""
         return len(self.content) + sum(len(image.base64) for image in self.images)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it weighs in a message: as JSON."""
+        return len(orjson.dumps(self.content)) + sum(len(image.base64) for image in self.images)
 
 
 class Tokens(Frozen):
@@ -104,6 +112,17 @@ class Tokens(Frozen):
 
     def __len__(self) -> int:
         return int(self.ids_T.size)
+
+    def prompted(self, ids: Sequence[int]) -> "Tokens":
+        """These, and what nobody sampled behind them. Nothing is validated."""
+        n, mask = len(ids), self.sampling_mask
+        return Tokens.model_construct(
+            ids_T=np.append(self.ids_T, np.array(ids, np.int32)),
+            mask_T=np.append(self.mask_T, np.zeros(n, np.uint8)),
+            logprobs_T=np.append(self.logprobs_T, np.zeros(n, np.float32)),
+            versions_T=np.append(self.versions_T, np.full(n, NOT_SAMPLED, np.int32)),
+            sampling_mask=None if mask is None else mask.extended(n, SamplingMask.none(0)),
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -249,6 +268,12 @@ class Transcript(Frozen):
     def n_chars(self) -> int:
         """Of the messages of all branches."""
         return sum(m.n_chars for branch in self.branches for m in branch.messages)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the messages and tokens of all branches weigh in a message."""
+        words = sum(m.size_bytes for branch in self.branches for m in branch.messages)
+        return words + sum(tokens.size_bytes for tokens in self.sequences)
 
     def turns_of(self, branch: int) -> list[int]:
         """Which actions of the episode, counted from 0, were said in this branch."""

@@ -15,7 +15,7 @@ from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require
 from warren.configs import ConfigLike, submission, to_config
 from warren.connection.renewals import Renewals
 from warren.connection.transport import Transport
-from warren.datasets.handle import Datasets
+from warren.datasets.handle import Dataset, Datasets
 from warren.episodes.taking import Episodes, TaskT
 from warren.errors import NotFound
 from warren.evaluations.configs import config_of_evaluation, evaluated
@@ -154,23 +154,38 @@ class Client(ModelClient):
     @pending
     async def replay(
         self,
-        run: Run | str,
+        run: Run | Dataset | str,
         into: ConfigLike,
         *,
         from_: Beginning = None,
         also: Sequence[Run | str] = (),
         where: RecordingFilter | Mapping[str, object] | None = None,
+        epochs: int = 1,
+        shuffle_window: int | None = None,
+        from_archive: bool = False,
+        score: bool = False,
         idempotency_key: str | None = None,
     ) -> Run:
         """Submit a run that trains on what another run recorded, and follows it while it goes on.
 
-        `run` is the recording run, its id or its name; `into` the config of the new one, as in `train`, whose
+        `run` is the recording run, its id or its name, or a data set of trajectories; `into` the config of the new one, as in `train`, whose
         `source` is set to the recording and which loses what only live episodes have a use for (`sampling`,
         `algorithm.max_staleness`); `from_` an offset, a time, or a timedelta (so long ago); `also` are runs whose
-        recordings come after it; `where={"min_reward": 0.5}` says which groups count.
+        recordings come after it; `where={"min_reward": 0.5}` says which groups count; `epochs` how often all of it is
+        gone through, and `shuffle_window` from how many groups the next one is drawn; `from_archive` reads what
+        `retention.archive` of the runs has kept; `score` has the environments of `into` reward anew what was said.
         """
-        ids = [await self._id_of(each) for each in (run, *also)]
-        source = recorded_source(ids[0], from_, also=ids[1:], where=where)
+        source = recorded_source(
+            None if isinstance(run, Dataset) else await self._id_of(run),
+            from_,
+            also=[await self._id_of(each) for each in also],
+            where=where,
+            epochs=epochs,
+            shuffle_window=shuffle_window,
+            from_archive=from_archive,
+            score=score,
+            dataset=run.reference if isinstance(run, Dataset) else None,
+        )
         return await self.train(to_config(into).for_replay(source), idempotency_key=idempotency_key)
 
     def episodes(

@@ -49,6 +49,7 @@ from typing import Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
+from warren.observation import Observation, PromptTokens
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.transcript import ChatMessage, Image
 
@@ -63,6 +64,7 @@ __all__ = [
     "NoDemonstrations",
     "NotReplayable",
     "Observation",
+    "PromptTokens",
     "Sampled",
     "StepResult",
     "TaskError",
@@ -75,11 +77,6 @@ Isolation = Literal["process", "episode", "shared"]
 failure, and no leftover that Warren looks for. With `async` methods, as `episode`.
 `episode`: each episode in a fresh process, forked from one that has everything imported.
 `shared`: all episodes in one process; a crash costs a rebuild of its neighbours."""
-
-Observation = str | Sequence[ChatMessage]
-"""What the policy is shown: a text (one `user` message; empty for none), or chat messages of the
-roles system, user and tool, which may hold images. `assistant` is the policy's own role: a message of it is
-taken where it says `is_quoted`, that the policy did not say this here."""
 
 
 class ConfigError(ValueError):

@@ -4,6 +4,8 @@ from warren.testing import play
 
 episode = play(Guess(), lambda shown: "5", seed=3)
 assert episode.reward == 1.0
+
+Without a model there is no vocabulary: where an environment or an agent deals in tokens, they are the bytes of UTF-8.
 """
 
 import asyncio
@@ -14,10 +16,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from warren.agents.endpoint import stop_endpoint
-from warren.environment import ChatMessage, Context, Env, Observation, Score, StepResult
+from warren.environment import (
+    ChatMessage,
+    Context,
+    Env,
+    Observation,
+    PromptTokens,
+    Sampled,
+    Score,
+    StepResult,
+)
 
 Policy = Callable[[Sequence[ChatMessage]], str]
 """From all messages so far to the next action."""
+N_TOKENS = 256
+"""That there are where nobody has a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,8 @@ async def _played(environment: Env[Any], task: object, policy: Policy, max_turns
     told, results = _Told(messages), list[StepResult]()
     while len(results) < max_turns and not (results and _is_last(results[-1])):
         action = policy(told.conversation)
+        if environment.sees_tokens:
+            environment.sampled = _sampled(told.conversation, action)
         results.append(await _result(environment.step(action)))
         for number, reward in results[-1].earlier.items():
             results[number - 1] = replace(results[number - 1], reward=reward)
@@ -119,7 +134,22 @@ def _is_last(result: StepResult) -> bool:
     return result.done or result.truncated
 
 
+def _sampled(conversation: Sequence[ChatMessage], action: str) -> Sampled:
+    prompt = "".join(message.content for message in conversation)
+    ids = action.encode()
+    nothing = [0] * len(ids)
+    return Sampled(prompt_ids=[*prompt.encode()], ids=[*ids], logprobs=nothing, versions=nothing)
+
+
+def _words(ids: Sequence[int]) -> str:
+    if strange := [token for token in ids if not 0 <= token < N_TOKENS]:
+        raise ValueError(f"in play(), tokens are bytes of UTF-8; {strange[0]} is none")
+    return bytes([*ids]).decode(errors="replace")
+
+
 def _listed(shown: Observation) -> list[ChatMessage]:
+    if isinstance(shown, PromptTokens):
+        return [ChatMessage(role="user", content=_words(shown.ids), n_tokens=len(shown.ids))]
     if isinstance(shown, str):
         return [ChatMessage(role="user", content=shown)] if shown else []
     return list(shown)

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from warren.environment import ChatMessage, Env, StepResult, TaskT
+from warren.environment import ChatMessage, Env, PromptTokens, StepResult, TaskT
 from warren_schemas.chat.tool_formats import Call, NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
 from warren_schemas.text.explain import explain, nearest
@@ -219,6 +219,8 @@ def _joined(before: StepResult, after: StepResult) -> StepResult:
 def _messages(result: StepResult) -> Sequence[ChatMessage]:
     if isinstance(result.observation, str):
         return [ChatMessage(role="tool", content=result.observation)] if result.observation else []
+    if isinstance(result.observation, PromptTokens):
+        raise TypeError("a tool shows a text or messages, not PromptTokens")
     return result.observation
 
 

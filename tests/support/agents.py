@@ -1,63 +1,25 @@
-"""Agents under test, and the environment that has the same conversation with the policy."""
+"""Agents under test: what they do well, and what they should not."""
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
 
-from warren import Agent, AgentEnv, CommandAgent, Env, StepResult
-from warren.environment import ChatMessage, Context, Limits
+from warren import Agent, AgentEnv, CommandAgent
+from warren.environment import Limits
 
-SYSTEM, FIRST, SECOND, OTHER, ANEW = "guess:", "?", ">", "<", "again?"
+SYSTEM, FIRST, SECOND = "guess:", "?", ">"
 Body = dict[str, Any]
 
 
-class Native(Env):
-    """`FIRST`, `SECOND`; then back to the first answer with `OTHER`; then `ANEW`, from the start."""
-
-    name = "native"
-
-    def reset(self, task: None, ctx: Context) -> list[ChatMessage]:
-        self.shown = [
-            StepResult(SECOND),
-            StepResult(OTHER, after=1),
-            StepResult(self.opening(ANEW), after=0),
-            StepResult(reward=1.0, done=True),
-        ]
-        return self.opening(FIRST)
-
-    def step(self, action: str) -> StepResult:
-        return self.shown.pop(0)
-
-    @staticmethod
-    def opening(words: str) -> list[ChatMessage]:
-        return [
-            ChatMessage(role="system", content=SYSTEM),
-            ChatMessage(role="user", content=words),
-        ]
-
-
-class Surface:
-    """One conversation in one dialect, as a client keeps it."""
+class Chat:
+    """One conversation by chat completions, as a client keeps it."""
 
     def __init__(self, agent: Agent, session: aiohttp.ClientSession) -> None:
         self.agent = agent
         self.session = session
         self.history: list[Body] = []
 
-    async def say(self, words: str) -> str:
-        raise NotImplementedError
-
-    async def post(self, url: str, body: Body, **headers: str) -> Body:
-        keys = {"Authorization": f"Bearer {self.agent.api_key}", **headers}
-        async with self.session.post(url, json=body, headers=keys) as response:
-            told: Body = await response.json()
-            assert response.status == 200, told
-            return told
-
-
-class Chat(Surface):
     async def say(self, words: str) -> str:
         messages = self.history or [{"role": "system", "content": SYSTEM}]
         messages = [*messages, {"role": "user", "content": words}]
@@ -67,71 +29,12 @@ class Chat(Surface):
         self.history = [*messages, message]
         return message["content"]
 
-
-class Responses(Surface):
-    async def say(self, words: str) -> str:
-        items = [*self.history, {"role": "user", "content": words}]
-        body = {"model": "gpt-5", "instructions": SYSTEM, "input": items, "store": False}
-        told = await self.post(f"{self.agent.base_url}/responses", body)
-        self.history = [*items, *told["output"]]
-        return told["output"][0]["content"][0]["text"]
-
-
-class Named(Surface):
-    """Responses that name what was said before."""
-
-    async def say(self, words: str) -> str:
-        body: Body = {"model": "gpt-5", "instructions": SYSTEM, "input": words}
-        if self.history:
-            body["previous_response_id"] = self.history[-1]["id"]
-        told = await self.post(f"{self.agent.base_url}/responses", body)
-        self.history = [*self.history, told]
-        return told["output"][0]["content"][0]["text"]
-
-
-class Messages(Surface):
-    async def say(self, words: str) -> str:
-        messages = [*self.history, {"role": "user", "content": [{"type": "text", "text": words}]}]
-        body = {"model": "claude", "max_tokens": 9, "system": SYSTEM, "messages": messages}
-        told = await self.post(f"{self.agent.root_url}/v1/messages", body)
-        self.history = [*messages, {"role": "assistant", "content": told["content"]}]
-        return told["content"][0]["text"]
-
-
-SURFACES: Mapping[str, type[Surface]] = {
-    "chat": Chat,
-    "responses": Responses,
-    "responses by id": Named,
-    "messages": Messages,
-}
-
-
-class Speaks(AgentEnv):
-    """The same conversation as `Native`, through the endpoint."""
-
-    name = "speaks"
-
-    def __init__(self, dialect: str = "chat") -> None:
-        self.dialect = dialect
-
-    async def run(self, task: None, agent: Agent) -> float:
-        async with aiohttp.ClientSession() as session:
-            surface = SURFACES[self.dialect](agent, session)
-            await surface.say(FIRST)
-            before = surface.history
-            await surface.say(SECOND)
-            surface.history = before
-            await surface.say(OTHER)
-            surface.history = []
-            await surface.say(ANEW)
-        return 1.0
-
-
-class Replays(Speaks):
-    """The same, and it may be started again."""
-
-    name = "replays"
-    replayable = True
+    async def post(self, url: str, body: Body, **headers: str) -> Body:
+        keys = {"Authorization": f"Bearer {self.agent.api_key}", **headers}
+        async with self.session.post(url, json=body, headers=keys) as response:
+            told: Body = await response.json()
+            assert response.status == 200, told
+            return told
 
 
 class Troubled(AgentEnv):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.support.built_models import share_models
 from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.private_postgres import PrivatePostgres, patient_database
 from tests.support.processes import end, free_port, spawn, wait_until
@@ -39,6 +40,7 @@ class Site:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, name: str, *arguments: str) -> None:
+        share_models(self.home)
         self.commands[name] = arguments
         variables = {**os.environ, "WARREN_BROKER_URL": self.broker, "WARREN_HOME": str(self.home)}
         if self.store:

@@ -30,8 +30,8 @@ from warren_gateway.inference.names import ServedNames
 from warren_gateway.inference.questions import Questions
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
-from warren_gateway.models.outcomes import Waiters
 from warren_gateway.models.service import Models
+from warren_gateway.models.waiters import Waiters
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
@@ -39,6 +39,7 @@ from warren_gateway.remote.sessions import SESSION_LIMITS, RemoteSessions, Sessi
 from warren_gateway.runs.client_leases import ClientLeases
 from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
+from warren_gateway.runs.streams import streams_of
 from warren_gateway.scheduling.draining import Draining
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -49,6 +50,7 @@ from warren_schemas.codec.wire import encode
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunEvent, RunEventBody, RunState, StateChanged, StepCompleted
+from warren_schemas.http import RunView
 from warren_schemas.ids import RunId, WorkerId, new_message_id
 
 CONFIG: dict[str, Any] = {
@@ -65,6 +67,9 @@ class Follower:
     runs: list[RunId] = field(default_factory=list[RunId])
 
     def notify(self, run: RunId, /) -> None:
+        self.runs.append(run)
+
+    def notify_of_request(self, run: RunId, /) -> None:
         self.runs.append(run)
 
 
@@ -84,9 +89,12 @@ class Gateway:
     nobody: aiohttp.ClientSession
 
     async def submit(self, **fields: Any) -> RunId:
-        """Submit the least config as `ann`."""
+        """Submit the least config as `ann`; the run's streams are there, as once a coordinator drives it."""
         async with self.ann.post("/v1/runs", json={"config": CONFIG, **fields}) as response:
-            return RunId((await response.json())["id"])
+            view = RunView.model_validate(await response.json())
+        assert view.config is not None
+        await self.broker.declare(*streams_of(view.id, view.config))
+        return view.id
 
     async def tell(self, run: str, *bodies: RunEventBody) -> None:
         """Publish these as one message of the run's events."""
@@ -101,6 +109,7 @@ async def open_gateway(
     *,
     sessions: SessionLimits = SESSION_LIMITS,
     budgets: BudgetOptions | None = None,
+    public_url: str | None = None,
     **replacing: Any,
 ) -> AsyncGenerator[Gateway]:
     """`replacing` are `Parts` that stand in for the usual ones."""
@@ -146,7 +155,7 @@ async def open_gateway(
         served=served,
         names=ServedNames(store, lambda: served.offered, relay.notify),
         questions=questions,
-        tinker=tinker_of(store, questions, pool, registry, waiters, relay.notify),
+        tinker=tinker_of(store, questions, pool, registry, waiters, relay.notify, public_url),
         budgets=pool,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),

@@ -1,5 +1,6 @@
 """A PostgreSQL server of our own: its own port and folder, trusted logins from loopback only."""
 
+import asyncio
 import contextlib
 import glob
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -24,6 +26,8 @@ from tests.support.processes import (
     spawn,
     wait_until,
 )
+
+from warren_gateway.store.store import Store
 
 USER = "warren"
 
@@ -68,11 +72,11 @@ class PrivatePostgres:
         """Return when it answers; blocks, so use a thread in a test."""
         wait_until(self._is_ready, self.process, deadline_s=PATIENCE_S, log_path=self._log_path)
 
-    def new_database(self) -> str:
-        """An empty database; its URL for SQLAlchemy with the psycopg 3 driver."""
+    def new_database(self, template: str = "template1") -> str:
+        """A copy of the template, which is empty unless told otherwise; its URL for SQLAlchemy with the psycopg 3 driver."""
         name = f"test_{secrets.token_hex(6)}"
-        command = [str(self._programs / "createdb"), *self._address, "--username", USER, name]
-        run(command, folder=self.folder)
+        command = [str(self._programs / "createdb"), *self._address, "--username", USER]
+        run([*command, "--template", template, name], folder=self.folder)
         return f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}"
 
     def stop(self) -> None:
@@ -154,14 +158,27 @@ def postgres_server() -> Iterator[PrivatePostgres]:
         server.close()
 
 
+@pytest.fixture(scope="session")
+def store_template(postgres_server: PrivatePostgres) -> str:
+    """Name of a database with the tables of a store and nothing in them: to copy it is cheaper than the making."""
+    url = postgres_server.new_database()
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _migrated(url)).result()
+    return url.rpartition("/")[2]
+
+
+async def _migrated(url: str) -> None:
+    await (await Store.open(url)).close()
+
+
 @pytest.fixture
-def private_postgres(postgres_server: PrivatePostgres) -> str:
-    """The SQLAlchemy URL of an empty database, one for each test."""
-    return patient_database(postgres_server)
+def private_postgres(postgres_server: PrivatePostgres, store_template: str) -> str:
+    """The SQLAlchemy URL of a store with nothing in it, one for each test."""
+    return patient_database(postgres_server, store_template)
 
 
-def patient_database(server: PrivatePostgres) -> str:
-    """An empty database; a pause of this process or of the server is no reason for a store to give up."""
+def patient_database(server: PrivatePostgres, template: str = "template1") -> str:
+    """A copy of the template; a pause of this process or of the server is no reason for a store to give up."""
     seconds = int(PATIENCE_S)
     patience = {
         "connect_timeout": seconds,
@@ -170,4 +187,4 @@ def patient_database(server: PrivatePostgres) -> str:
         "tcp_user_timeout": 3000 * seconds,
         "options": f"-c idle_in_transaction_session_timeout={seconds}s",
     }
-    return f"{server.new_database()}?{urlencode(patience, quote_via=quote)}"
+    return f"{server.new_database(template)}?{urlencode(patience, quote_via=quote)}"

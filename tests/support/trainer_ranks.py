@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from tests.support.patience import PATIENCE_S
 
+from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.messages import Answer, Apply, Open, Order
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
@@ -23,7 +24,7 @@ class RankedTrainer:
         self._answers: asyncio.Queue[Answer] = asyncio.Queue()
         self.process = TrainerProcess("ranks", settings, self)
 
-    def on_ready(self) -> None:
+    def on_ready(self, memory: DeviceMemory | None) -> None:
         pass
 
     def on_answer(self, answer: Answer) -> None:

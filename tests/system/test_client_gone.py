@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.brokers import eventually
-from tests.support.deployment import Site, connected
+from tests.support.deployment import Site, connected, store_of
 from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import spawn
@@ -41,9 +41,11 @@ COMMAND = (
 )
 
 
-@pytest.fixture
-async def site(tmp_path: Path, private_rabbit: PrivateRabbit) -> AsyncGenerator[Site]:
-    site = Site(tmp_path, private_rabbit.url, None)
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def site(
+    request: pytest.FixtureRequest, tmp_path: Path, private_rabbit: PrivateRabbit
+) -> AsyncGenerator[Site]:
+    site = Site(tmp_path, private_rabbit.url, store_of(request))
     try:
         await site.start_all()
         yield site

@@ -10,13 +10,17 @@ from tests.support.brokers import PATIENCE_S, take
 from tests.support.private_rabbit import PrivateRabbit
 from yarl import URL
 
+from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
 from warren_broker.rabbitmq import open_rabbitmq
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import Lost
-from warren_broker.rabbitmq.entities.declaring import Declare, Topology, declare
+from warren_broker.rabbitmq.connection.timings import Timings
+from warren_broker.rabbitmq.entities.declaring import Topology
 from warren_broker.rabbitmq.entities.entities import Entities, Entity, QueueEntity
-from warren_broker.topology import Home, WorkQueue
+from warren_broker.rabbitmq.entities.making import Declare, declare
+from warren_broker.rabbitmq.entities.settling import AT_ONCE, Settling
+from warren_broker.topology import Home, Stream, WorkQueue
 
 LONGER_THAN_DELETING_S = 1.0
 PREFIX = "declaring."
@@ -31,7 +35,8 @@ async def topology_of(node: PrivateRabbit, declare_one: Declare) -> AsyncGenerat
     """What a broker declares with, whose queues are made by `declare_one`."""
     link = Link(URL(node.url), description="RabbitMQ")
     await link.start(timeout_s=PATIENCE_S)
-    topology = Topology(link, Entities(PREFIX), declare_one=declare_one)
+    settling = Settling(link.timings.settle_s, declare_one=declare_one)
+    topology = Topology(link, Entities(PREFIX), settling)
     keeping = asyncio.create_task(topology.keep(), name="topology")
     try:
         yield topology
@@ -110,6 +115,56 @@ async def test_what_a_slow_server_has_made_stays(private_rabbit: PrivateRabbit) 
             await exchange.publish(Message(b"to what is bound"), routing_key="", mandatory=False)
         assert await broker.depth(first) == 1
         await broker.delete(first, second)
+
+
+async def test_nothing_is_published_to_what_is_not_safe_from_a_crash_yet(
+    private_rabbit: PrivateRabbit,
+) -> None:
+    """A server that is killed in its first second forgets it, and what it has confirmed for it."""
+    young, old = Stream("young"), Stream("old")
+    slow = Timings(settle_s=PATIENCE_S)
+    async with (
+        opened(private_rabbit) as other,
+        open_rabbitmq(private_rabbit.url, name="test", prefix=PREFIX, timings=slow) as broker,
+    ):
+        await other.declare(old)
+        making = asyncio.create_task(broker.declare(young))
+        while True:
+            try:
+                await other.publish(young, b"it is there", message_id="1")
+                break
+            except Unroutable:
+                await asyncio.sleep(0.05)  # the server has no event for us
+        publishing = asyncio.create_task(broker.publish(young, b"waits", message_id="2"))
+        for n in range(20):
+            await broker.publish(old, b"goes", message_id=str(n))
+        assert not publishing.done()
+        making.cancel()
+        publishing.cancel()
+        await asyncio.wait([making, publishing])
+        await other.delete(young, old)
+
+
+async def test_however_many_are_declared_at_once_a_few_are_made_at_a_time(
+    private_rabbit: PrivateRabbit,
+) -> None:
+    """Each takes a channel while it is made, and a connection breaks that is asked for too many."""
+    n_now, n_most, n_made = 0, 0, 0
+
+    async def counted(channel: AbstractChannel, entity: Entity) -> None:
+        nonlocal n_now, n_most, n_made
+        n_now += 1
+        n_most = max(n_most, n_now)
+        await declare(channel, entity)
+        n_now -= 1
+        n_made += 1
+
+    queues = [WorkQueue(f"many-{n}", expires_s=60.0) for n in range(3 * AT_ONCE)]
+    async with topology_of(private_rabbit, counted) as topology:
+        await asyncio.gather(*map(topology.declare, queues))
+        await topology.delete(*queues)
+    assert n_made >= len(queues)
+    assert n_most <= AT_ONCE
 
 
 async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(

@@ -6,6 +6,7 @@ While it is replayed there is neither a sampler nor an env worker.
 import hashlib
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 import warren
+from warren.streams.export import export
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import StepCompleted
 from warren_up.recipe import guess_config
@@ -107,3 +109,56 @@ async def test_a_recording_replayed_twice_gives_the_same_bits(site: Site) -> Non
     assert {"policy/ratio_mean", "policy/ratio_max", "policy/ess_frac"} <= set(off_policy[-1])
     assert off_policy[-1]["policy/kl_k3"] > off_policy[0]["policy/kl_k3"] >= 0.0
     assert "stale/lag_mean" not in trained[-1]
+
+
+async def test_a_shuffled_replay_that_is_cut_off_ends_as_one_that_is_not(site: Site) -> None:
+    """Gateway, trainer and broker die together in its second epoch."""
+    short = small_config().model_dump(exclude={"source"})
+    short["sft"]["steps"], short["limits"]["steps"] = 10, 3
+    async with site.running(site.gpu_worker, site.env_worker) as client:
+        recorded = await client.train(short)
+        with pytest.raises(warren.ConfigurationError, match="needs all of a recording"):
+            await client.replay(recorded, short, epochs=2)
+        with pytest.raises(warren.ConfigurationError, match="needs all of a recording"):
+            await client.replay(recorded, short, shuffle_window=5)
+        await recorded.result()
+
+    short["limits"]["steps"] = 6
+    asked: dict[str, Any] = {"epochs": 2, "shuffle_window": 5}
+    async with site.running(site.trainer) as client:
+        calm = await (await client.replay(recorded.id, short, **asked)).result()
+        plain = await (await client.replay(recorded.id, short, epochs=2)).result()
+        cut_off = await client.replay(recorded.id, short, **asked)
+        async for event in cut_off.events():
+            body = event.body
+            if isinstance(body, StepCompleted) and body.phase == "training" and body.step >= 4:
+                break
+    async with site.running(site.trainer) as client:
+        again = await (await client.run(cut_off.id)).result()
+
+    assert weights_of(again) == weights_of(calm) != weights_of(plain)
+    assert calm.updates == again.updates > 3
+
+
+async def test_an_archive_and_an_export_give_the_weights_of_the_stream(
+    site: Site, tmp_path: Path
+) -> None:
+    short = small_config().model_dump(exclude={"source"})
+    short["sft"]["steps"], short["limits"]["steps"] = 10, 3
+    short["retention"] |= {"archive": "parquet"}
+    async with site.running(site.gpu_worker, site.env_worker) as client:
+        recorded = await client.train(short)
+        await recorded.result()
+
+    async with site.running(site.trainer) as client:
+        handle = await client.run(recorded.id)
+        await export(handle.trajectories(), tmp_path / "all.jsonl")
+        dataset = await client.datasets.upload(tmp_path / "all.jsonl", "monday")
+        results = [
+            await (await client.replay(recorded.id, short)).result(),
+            await (await client.replay(recorded.id, short, from_archive=True)).result(),
+            await (await client.replay(dataset, short)).result(),
+        ]
+    weights = [weights_of(result) for result in results]
+    assert weights[0] == weights[1] == weights[2]
+    assert results[0].updates > 0

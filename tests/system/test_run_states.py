@@ -26,7 +26,8 @@ CONFIG: dict[str, object] = {
 
 
 @pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)]
+    scope="module",
+    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.variant])],
 )
 def deployment(
     request: pytest.FixtureRequest,

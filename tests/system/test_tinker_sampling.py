@@ -15,8 +15,10 @@ from tests.support.sampling_gateway import BASE, sampling_gateway
 from tests.support.tinker import Json, Wire, ids_of
 
 from warren_gateway.store.tables import TinkerSample
+from warren_gateway.tinker.sample_rows import SampleRows
 from warren_gateway.tinker.wire import messages
 from warren_gpu_worker.base_models import load_base
+from warren_gpu_worker.base_models.tiny_build import CONTEXT_LENGTH
 
 __all__ = ["tiny_models"]
 
@@ -132,16 +134,45 @@ async def test_logprobs_of_prompts_are_told(ann: Wire, tiny_models: dict[str, st
     np.testing.assert_array_equal(np.frombuffer(last.prompt_logprobs, "<f4"), own_T[-2:])
 
 
+async def test_alternatives_to_sampled_tokens_are_told(
+    ann: Wire, tiny_models: dict[str, str]
+) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    asked: Json = {"topk_sample_logprobs": 3, "num_samples": 2}
+    told = await ann.sample(sampler, 0, PROMPT, **asked, prompt_logprobs=True)
+    assert len(told.prompt_logprobs) == 4 * len(PROMPT)
+    model = load_base(tiny_models[BASE])
+    for sequence in told.sequences:
+        ids, top = ids_of(sequence), sequence.topk_sampled_logprobs
+        assert (top.k, top.length) == (3, len(ids))
+        with torch.inference_mode():
+            logits_TV = model(torch.tensor([PROMPT + ids])).logits[0].float()
+        best = logits_TV.log_softmax(-1)[len(PROMPT) - 1 : -1].topk(3)
+        top_TK = np.frombuffer(top.logprobs, "<f4").reshape(-1, 3)
+        np.testing.assert_allclose(top_TK, best.values, atol=1e-3)
+        np.testing.assert_array_equal(np.frombuffer(top.token_ids, "<i4"), best.indices.flatten())
+
+
+async def test_an_answer_that_fills_the_context_is_told_without_alternatives(ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    endless: Json = {"stop": []}
+    told = await ann.sample(sampler, 0, PROMPT, sampling=endless, topk_sample_logprobs=2)
+    (sequence,) = told.sequences
+    assert len(PROMPT) + len(ids_of(sequence)) == CONTEXT_LENGTH
+    assert sequence.topk_sampled_logprobs.length == 0
+
+
 async def test_what_cant_be_sampled_is_a_failed_future(ann: Wire) -> None:
     sampler = await ann.sampler(await ann.session(), base_model=BASE)
     too_long = await ann.ask(sampler, 0, [2] * 100_000)
     told = await ann.outcome(too_long["request_id"])
     assert isinstance(told, dict)
     assert (told["category"], "context" in told["error"]) == ("user", True)
-    unknown = await ann.ask(sampler, 1, PROMPT, topk_sample_logprobs=3)
-    told = await ann.outcome(unknown["request_id"])
-    assert isinstance(told, dict)
-    assert told["category"] == "user" and "topk_sample_logprobs" in told["error"]
+    for number, name in enumerate(("prompt_alt_tokens_k", "topk_sample_logprobs"), start=1):
+        unknown = await ann.ask(sampler, number, PROMPT, **{name: 99})
+        told = await ann.outcome(unknown["request_id"])
+        assert isinstance(told, dict)
+        assert told["category"] == "user" and name in told["error"]
 
 
 async def test_a_future_that_is_cancelled_or_lost_is_gone_and_can_be_asked_again(ann: Wire) -> None:
@@ -152,6 +183,22 @@ async def test_a_future_that_is_cancelled_or_lost_is_gone_and_can_be_asked_again
     await ann.outcome(future, status=410)
     await ann.outcome(f"{sampler}:77", status=410)
     assert len((await ann.sample(sampler, 0, PROMPT)).sequences) == 1
+
+
+async def test_a_sample_that_was_cancelled_at_another_gateway_ends(
+    gateway: Gateway, ann: Wire
+) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    endless: Json = {"max_tokens": 400, "stop": []}
+    future = (await ann.ask(sampler, 0, PROMPT, sampling=endless))["request_id"]
+    await SampleRows(gateway.store, lambda: None).cancel("ann", future)
+    await gateway.parts.tinker.futures.hold()
+    await ann.outcome(future, status=410)
+
+
+async def test_an_op_is_not_cancelled(ann: Wire) -> None:
+    told = await ann.post("cancel_future", {"request_id": "future_1"}, status=400)
+    assert "can't be taken back" in told["detail"]
 
 
 async def test_a_sample_whose_gateway_is_gone_is_asked_again_and_its_result_stays(

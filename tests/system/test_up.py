@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.built_models import share_models
 from tests.support.crowd import descendants
 from tests.support.patience import PATIENCE_S, STOP_S, several_waits
 from tests.support.processes import free_port, start_program
@@ -34,6 +35,8 @@ async def start(*arguments: str, home: Path | None) -> asyncio.subprocess.Proces
     """In this home, unless the arguments say so themselves."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WARREN_")}
     where = () if home is None else ("--home", str(home))
+    if home is not None:
+        share_models(home)
     command = [sys.executable, "-m", "warren", *arguments, *where]
     return await start_program(*command, environment=environment)
 

@@ -34,7 +34,8 @@ def rabbit() -> Generator[PrivateRabbit]:
 
 
 @pytest.fixture(
-    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.storm)]
+    scope="module",
+    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.variant])],
 )
 def deployment(
     request: pytest.FixtureRequest,

@@ -1,22 +1,23 @@
 """Two tenants share two GPU workers: who gets what, when, and what becomes of it when things break.
 
 An admin makes two users. Each submits, from a machine with the SDK alone, LoRA jobs and full ones, many more
-than there is room for. While they wait and run, a worker is killed and a key is revoked. What is held:
-every job says its place, and starts from the front of the queue; the owners' shares of the workers are even;
-a job that needs a whole worker gets one within the time of two small ones; every job completes.
+than there is room for. While they wait and run, a worker is killed, another one is drained and stopped, and a key is
+revoked. What is held: every job says its place, and starts from the front of the queue; the owners' shares of the workers
+are even; a job that needs a whole worker gets one within the time of two small ones; what a drained worker had goes on
+elsewhere before it is stopped; every job completes.
 """
 
 import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.support.deployment import Site
-from tests.support.patience import whole_deployment
+from tests.support.patience import STOP_S, whole_deployment
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import start_program
 from tests.support.small_install import small_python
@@ -24,7 +25,7 @@ from tests.system.service.scene import MODELS_PER_WORKER, N_WORKERS, ROOM, Scene
 
 from warren import AuthenticationError, Client
 from warren_schemas.events import RunState
-from warren_schemas.http import RunView
+from warren_schemas.http import RunView, WorkerView
 
 pytestmark = [pytest.mark.tour, whole_deployment]
 
@@ -122,14 +123,15 @@ async def test_two_tenants_share_two_gpu_workers(
     watch, n = Watch(), sum(map(len, submitted))
     assert n == sum(N_JOBS.values())
     async with scene.admin.client() as admin:
-        await watch_until(admin, watch, lambda views: n_over(views) >= n // 4)
+        await watch_until(admin, watch, is_over(n // 4))
         await bob.type("keys", "revoke", laptop.key.split("_")[1])
         async with laptop.client() as refused:
             with pytest.raises(AuthenticationError):
                 await refused.runs()
         await scene.site.kill("gpu-2")
         scene.start_gpu_worker("gpu-2")
-        views = await watch_until(admin, watch, lambda views: n_over(views) == n)
+        await drain_one(scene, admin, watch)
+        views = await watch_until(admin, watch, is_over(n))
     assert {view.id for view in views} == {run for runs in submitted for run in runs}
     with capsys.disabled():
         report(watch, views)
@@ -141,18 +143,51 @@ async def test_two_tenants_share_two_gpu_workers(
 
 
 async def watch_until(
-    admin: Client, watch: Watch, is_done: Callable[[list[RunView]], bool]
+    admin: Client, watch: Watch, is_done: Callable[[list[RunView]], Awaitable[bool]]
 ) -> list[RunView]:
     while True:
         views = [run.view for run in await admin.runs()]
         watch.look(views, time.monotonic())
-        if is_done(views):
+        if await is_done(views):
             return views
         await asyncio.sleep(LOOK_S)
 
 
-def n_over(views: list[RunView]) -> int:
-    return sum(view.state.is_final for view in views)
+def is_over(n: int) -> Callable[[list[RunView]], Awaitable[bool]]:
+    """Whether so many have ended."""
+
+    async def are_over(views: list[RunView]) -> bool:
+        return sum(view.state.is_final for view in views) >= n
+
+    return are_over
+
+
+async def drain_one(scene: Scene, admin: Client, watch: Watch) -> None:
+    """Once no job waits for a whole worker: one with small jobs loses them, is stopped, and another takes its place."""
+    has_small: list[WorkerView] = []
+
+    async def is_time(views: list[RunView]) -> bool:
+        trainers = [worker for worker in await admin.workers() if worker.role == "trainer"]
+        has_small[:] = [w for w in trainers if w.models and w.capacity == MODELS_PER_WORKER]
+        assert not all(view.state.is_final for view in views), "nobody is left to be drained"
+        return all(view.started_s for view in views if is_full(view)) and bool(has_small)
+
+    await watch_until(admin, watch, is_time)
+    pid = has_small[0].pid
+    ours = {worker.id for worker in await admin.workers() if worker.pid == pid}
+    for worker in ours:
+        await scene.admin.type("workers", "drain", worker)
+
+    async def are_empty(_: list[RunView]) -> bool:
+        workers = [worker for worker in await admin.workers() if worker.id in ours]
+        assert len(workers) == len(ours)
+        return all(w.is_draining and not w.in_flight and not w.models for w in workers)
+
+    await watch_until(admin, watch, are_empty)
+    (name,) = [name for name, one in scene.site.processes.items() if one.pid == pid]
+    scene.site.processes[name].terminate()
+    assert await asyncio.to_thread(scene.site.processes[name].wait, STOP_S) == 0
+    scene.start_gpu_worker(name)
 
 
 def took_s(view: RunView) -> float:

@@ -146,6 +146,14 @@ ATTACKS: Mapping[str, Attack] = {
         "no run",
         is_submitted=False,
     ),
+    "source.dataset": at_gateway(
+        "no data set", source={"kind": "recorded", "dataset": "local/theirs"}, sampling={}
+    ),
+    "source.split": at_gateway(
+        "source.split",
+        source={"kind": "recorded", "dataset": "mine", "split": "../outside"},
+        sampling={},
+    ),
     "source.run": Attack(
         lambda target: base(source={"kind": "recorded", "run": target.run}, sampling={}),
         "no run",

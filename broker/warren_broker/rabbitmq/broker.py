@@ -30,11 +30,12 @@ from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer
 from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
 from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.entities.dead_letters import DeadLetters
-from warren_broker.rabbitmq.entities.declaring import Topology, settle_in
+from warren_broker.rabbitmq.entities.declaring import Topology
 from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, Entities, Entity
 from warren_broker.rabbitmq.entities.home_leases import HomeLeases
 from warren_broker.rabbitmq.entities.queue_repair import VISITED_AT_ONCE, QueueRepair
 from warren_broker.rabbitmq.entities.republisher import Republisher
+from warren_broker.rabbitmq.entities.settling import Settling
 from warren_broker.rabbitmq.publishing.messages import OutgoingMessage, new_headers
 from warren_broker.rabbitmq.publishing.publishers import Publishers
 from warren_broker.rabbitmq.publishing.send_limits import SMALL, SendLimits
@@ -89,7 +90,8 @@ class RabbitBroker:
         )
         self._sending, self._receiving = sending, receiving
         self._aside = LazyLink(following, timeout_s=ATTACH_S)
-        self._topology = Topology(receiving, self._entities)
+        self._settling = Settling(timings.settle_s)
+        self._topology = Topology(receiving, self._entities, self._settling)
         self._publishers = Publishers(sending)
         exchanges = self._publishers.for_exchanges
         self._republisher = Republisher(exchanges, self._topology, self._entities)
@@ -245,7 +247,7 @@ class RabbitBroker:
     async def _settle_in(self, entities: Sequence[Entity]) -> None:
         """For what is consumed: declared now and at every attach, but not kept declared."""
         self._check_open()
-        await settle_in(self._receiving, entities, timeout_s=ATTACH_S)
+        await self._settling.settle_in(self._receiving, entities, timeout_s=ATTACH_S)
 
     async def _until_attached(self, consumer: ConsumerT) -> None:
         try:
@@ -270,6 +272,7 @@ class RabbitBroker:
         )
         publishers = self._publishers
         publisher = publishers.for_exchanges if is_event else publishers.to(name)
+        await self._settling.until_ready(name)
         await publisher.publish(outgoing, deadline=deadline)
 
     async def _publish_home(

@@ -114,10 +114,10 @@ class Probe:
         environment.context = ctx
         with calls.limited("reset()", limits.reset_s):
             shown = await _result(environment.reset(self._task_cache.task(start), ctx))
-        messages = contract.messages(shown, "reset()", limits.observation_chars)
+        messages, ids = contract.observation(shown, "reset()", limits.observation_chars)
         with calls.limited("system_prompt()", limits.reset_s):
             prompt = contract.prompt(environment.system_message())
-        _note(played, messages if prompt is None else [("system", prompt), *messages])
+        _note(played, messages if prompt is None else [("system", prompt), *messages], ids)
         for turn in range(max_turns):
             if time.monotonic() > until_s:
                 break
@@ -128,7 +128,8 @@ class Probe:
                 result = contract.step_result(await _result(environment.step(action)))
             contract.metrics(result.metrics)
             _reward(played, contract.reward(result.reward))
-            _note(played, contract.messages(result.observation, "step()", limits.observation_chars))
+            most = limits.observation_chars
+            _note(played, *contract.observation(result.observation, "step()", most))
             if result.done or result.truncated:
                 played.is_over = True
                 break
@@ -174,8 +175,8 @@ async def _any(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _note(played: Played, messages: list[Message]) -> None:
-    played.digests.append(contract.digest(messages))
+def _note(played: Played, messages: list[Message], ids: list[int]) -> None:
+    played.digests.append(contract.digest(messages, ids=ids))
     played.shown.append("\n".join(message[1] for message in messages))
 
 

@@ -1,7 +1,8 @@
 """One episode's process, asked in JSON lines over a connection of its own.
 
-Invariant: whoever stops waiting for an answer, by cancellation or an error, closes the connection, and with it
-ends the process: no answer is ever taken for that of another request.
+Invariants: nothing is asked before the process has spoken, so that a refusal is heard (`programs/fork_server`).
+Whoever stops waiting for an answer, by cancellation or an error, closes the connection, and with it ends the process:
+no answer is ever taken for that of another request.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ class Conversation:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._has_begun = False
 
     @classmethod
     async def opened(cls, path: str) -> "Conversation":
@@ -36,9 +38,11 @@ class Conversation:
         """Raises `ProcessLost`."""
         is_answered = False
         try:
-            self._writer.write(orjson.dumps(request) + b"\n")
-            line = await self._reader.readline()
-            answer: dict[str, Any] = orjson.loads(line)
+            answer = {} if self._has_begun else await self._next_line()
+            self._has_begun = True
+            if "error" not in answer:
+                self._writer.write(orjson.dumps(request) + b"\n")
+                answer = await self._next_line()
             is_answered = True
             return answer
         except (OSError, ValueError) as error:
@@ -46,6 +50,9 @@ class Conversation:
         finally:
             if not is_answered:
                 self.close()
+
+    async def _next_line(self) -> dict[str, Any]:
+        return orjson.loads(await self._reader.readline())
 
     def close(self) -> None:
         self._writer.close()

@@ -93,6 +93,8 @@ class Call:
     """The tokens of each action, for environments that see them."""
     digests: Sequence[str] = ()
     closes: bool = False
+    is_scored: bool = False
+    """The answer tells the rewards of all actions, and the metrics of all of them."""
     is_stateless: bool = False
     """Nothing of the episode is kept after the answer: its next call begins it again."""
 
@@ -118,6 +120,8 @@ class Observed:
     category: str | None = None
     n_tasks: int | None = None
     """Of the answer to a reset: how many its split has; None where the environment makes its own."""
+    ids: Sequence[int] = ()
+    """The tokens that the policy is shown in place of messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Request:
 
     is_cut: bool = False
     """The last action was."""
+    is_scored: bool = False
+    """The rewards of all actions are asked for."""
 
     def live_call(self, call: int, *, sees_tokens: bool) -> Call:
         """For a process that holds the episode."""
@@ -52,7 +54,8 @@ class Request:
             return Call(call, self.slot, start)
         digests = (self.transcript.reset_digest, *(turn.digest for turn in self.transcript.turns))
         sampled = sampled_of(self.transcript, is_cut=self.is_cut) if sees_tokens else ()
-        return Call(call, self.slot, start, self.transcript.actions, sampled, digests)
+        actions, is_scored = self.transcript.actions, self.is_scored
+        return Call(call, self.slot, start, actions, sampled, digests, is_scored=is_scored)
 
 
 def start_of(spec: EpisodeSpec, has: Granted) -> Start:

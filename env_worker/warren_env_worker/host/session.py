@@ -11,7 +11,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warren_broker.worker.child import Child, ChildDied
+from warren_broker.worker.child import Child
+from warren_broker.worker.until_death import until_death
 from warren_env_worker.host.backlog import Backlog, Entry
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import (
@@ -86,17 +87,17 @@ class Session:
     async def run(self, backlog: Backlog) -> Death:
         """Serve the backlog until the child dies."""
         self._backlog = backlog
-        reason = ""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._send(backlog), name=f"send to {self._child.name}")
-                group.create_task(self._watch(), name=f"watch {self._child.name}")
-                group.create_task(self._receive(), name=f"receive from {self._child.name}")
-                group.create_task(self._replace(), name=f"replace {self._child.name}")
-        except* ChildDied as deaths:
-            reason = str(deaths.exceptions[0])
+        name = self._child.name
+        death = await until_death(
+            {
+                f"send to {name}": self._send(backlog),
+                f"watch {name}": self._watch(),
+                f"receive from {name}": self._receive(),
+                f"replace {name}": self._replace(),
+            }
+        )
         backlog.put_first(self._replacement.waiting)
-        return self._death(reason)
+        return self._death(str(death))
 
     async def _send(self, backlog: Backlog) -> None:
         while True:

@@ -73,10 +73,11 @@ class Episode:
         if isinstance(got, Refused):
             self.close()
             raise EpisodeFailed(got.reason, got.kind)
-        if got.after is not None or got.earlier:
+        if got.after is not None or got.earlier or got.ids:
             self.close()
             raise EpisodeFailed(
-                "it goes back to an earlier turn or rewards one, which ORS has no words for", _ERROR
+                "it goes back to an earlier turn, rewards one or shows tokens, which ORS has no words for",
+                _ERROR,
             )
         return got
 

@@ -41,7 +41,7 @@ class Audit:
 
     async def newest(self, user: str | None, limit: int) -> tuple[AuditEntry, ...]:
         """The newest first; of one user, or of all. Raises `StoreUnavailable`."""
-        rows = await self._store.transact(partial(_newest, user, limit))
+        rows = await self._store.read(partial(_newest, user, limit))
         return tuple(AuditEntry.model_validate(row.model_dump()) for row in rows)
 
 

@@ -102,7 +102,7 @@ class Callers:
     async def look(self) -> None:
         """Find out for whom nothing may go on any more."""
         try:
-            lost = await self._store.transact(partial(_no_longer_good, tuple(self._watched)))
+            lost = await self._store.read(partial(_no_longer_good, tuple(self._watched)))
         except StoreUnavailable as error:
             log.warning("whether keys are still good is not known: %s", error)
             return

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+from sqlalchemy import update
 from sqlmodel import Session, col, select
 
 from warren_gateway.access.key import Key
@@ -52,7 +53,9 @@ class KeyLookup:
 
     async def _answer(self, asked: dict[Key, asyncio.Future[Rows | None]]) -> None:
         try:
-            rows = await self._store.transact(partial(_find_all, tuple(asked)))
+            rows = await self._store.read(partial(_find_all, tuple(asked)))
+            if used := [key for key in asked if _is_to_be_noted(key, rows[key])]:
+                await self._store.transact(partial(_note_uses, used))
         except BaseException as error:
             for future in asked.values():
                 future.set_exception(error)
@@ -72,15 +75,16 @@ def _find_all(keys: Sequence[Key], session: Session) -> dict[Key, Rows | None]:
         found |= {
             row.id: (row, user) for row, user in session.exec(query.where(col(ApiKey.id).in_(ids)))
         }
-    for key in keys:
-        if (rows := found.get(key.id)) is not None:
-            _note_use(key, rows[0])
     return {key: found.get(key.id) for key in keys}
 
 
-def _note_use(key: Key, row: ApiKey) -> None:
+def _is_to_be_noted(key: Key, rows: Rows | None) -> bool:
     """Once it has been shown whole."""
-    now_s = time.time()
-    is_right = hmac.compare_digest(row.hash, key.hash)
-    if is_right and now_s - (row.last_used_s or 0.0) >= TOUCH_S:
-        row.last_used_s = now_s
+    if rows is None or not hmac.compare_digest(rows[0].hash, key.hash):
+        return False
+    return time.time() - (rows[0].last_used_s or 0.0) >= TOUCH_S
+
+
+def _note_uses(keys: Sequence[Key], session: Session) -> None:
+    ids = {key.id for key in keys}
+    session.exec(update(ApiKey).where(col(ApiKey.id).in_(ids)).values(last_used_s=time.time()))

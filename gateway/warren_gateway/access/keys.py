@@ -74,12 +74,12 @@ class ApiKeys:
         if user not in (None, caller.user) and not caller.is_admin:
             raise NotPermitted("Only an admin sees keys of others")
         whose = user or (None if caller.is_admin else caller.user)
-        rows = await self._store.transact(partial(_listed, whose))
+        rows = await self._store.read(partial(_listed, whose))
         return tuple(key_view(row) for row in rows)
 
     async def used(self, caller: Caller) -> KeyView:
         """The key of the call itself. Raises `NoSuchKey` for one that the store has lost meanwhile."""
-        return key_view(await self._store.transact(partial(_own, caller, caller.key_id)))
+        return key_view(await self._store.read(partial(_own, caller, caller.key_id)))
 
     async def rotate(self, caller: Caller, key_id: str, wanted: RotateKey) -> NewKey:
         """A new key in the place of this one, which ends after the overlap.

@@ -44,7 +44,7 @@ class Users:
 
     async def listed(self) -> tuple[UserView, ...]:
         """By name. Raises `StoreUnavailable`."""
-        return await self._store.transact(_listed)
+        return await self._store.read(_listed)
 
     async def disable(self, name: str) -> UserView:
         """Refuse all keys of this user. Raises `NoSuchUser`, `UserConflict`."""

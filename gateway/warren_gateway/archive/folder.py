@@ -55,19 +55,37 @@ class Folder:
 
     def next_offset(self) -> int:
         """The first message of the first part that is not there."""
-        firsts = [int(name.partition(".")[0]) for name in self._names() if name[0].isdigit()]
-        return max(firsts, default=-self.part_messages) + self.part_messages
+        return max(self.firsts(), default=-self.part_messages) + self.part_messages
+
+    def firsts(self) -> list[int]:
+        """The first message of each part, in their order."""
+        return sorted(int(name.partition(".")[0]) for name in self._names() if name[0].isdigit())
+
+    @contextmanager
+    def reading(self, first_offset: int) -> Generator[Any]:
+        """The file of a part, as it was written."""
+        with self._asked():
+            file: Any = self._files.open(f"{self._path}/{self._name(first_offset)}", "rb")
+            with file:
+                yield file
 
     def write(
         self, first_offset: int, views: Sequence[TrajectoryView], missing: Sequence[range] = ()
     ) -> None:
         """One part, and which of its messages it lacks."""
-        name = f"{first_offset:012d}.{'parquet' if self._form == 'parquet' else 'jsonl.zst'}"
+        name = self._name(first_offset)
         if missing:
             if self._has(name):
                 return  # by a gateway that read them in time
             self._put_ranges(f"{_MISSING}{first_offset:012d}", missing)
         self._put(name, lambda path: _write(path, views, self._form))
+
+    @property
+    def is_parquet(self) -> bool:
+        return self._form == "parquet"
+
+    def _name(self, first_offset: int) -> str:
+        return f"{first_offset:012d}.{'parquet' if self.is_parquet else 'jsonl.zst'}"
 
     def finish(self) -> None:
         """All parts are there."""

@@ -22,6 +22,8 @@ class BudgetOptions(Frozen):
     """Runs of one user that wait for their start."""
     runs_running_per_owner: _Count = 1000
     """Runs of one user that are at work at once; others wait in the queue."""
+    evaluated_models_per_hour_per_owner: _Count = 20
+    """Base models that GPU workers load in an hour for one user's evaluations alone (`--may-load`)."""
     episodes_in_flight_per_owner: _Count = 100_000
     """Episodes of one user's runs that are played at once."""
     stored_gib_per_owner: Annotated[float, Field(gt=0, le=1e9)] = 10_000.0

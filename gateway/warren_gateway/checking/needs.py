@@ -26,10 +26,12 @@ def mistakes_and_notes(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     mistakes: list[str] = []
     notes: list[str] = []
-    plays = not isinstance(config.source, RecordedSource)
+    source = config.source
+    plays = not isinstance(source, RecordedSource)
+    uses_environments = not isinstance(source, RecordedSource) or source.is_scored
     for key, reason, may_come in _without_workers(config, plays, alive, advice):
         (notes if may_come else mistakes).append(f"{key}: {reason}")
-    for number, environment in enumerate(config.environments if plays else ()):
+    for number, environment in enumerate(config.environments if uses_environments else ()):
         place = f"environments.{number}"
         workers = alive(WorkerRole.ENVIRONMENT)
         reason = missing_environment(advice, environment, owner, workers)
@@ -55,7 +57,7 @@ def _without_workers(
         key = "model.gpus" if is_trained else "model.base"
         yield key, reason, _may_come(base, trainers, is_told=True)
     if plays and not any(base in beat.offers for beat in samplers):
-        is_told = config.needs_trainer and not able_trainers(base, n_gpus, trainers)
+        is_told = not able_trainers(base, n_gpus, trainers)
         reason = nobody_offers(advice, WorkerRole.SAMPLER, base, samplers, is_told=is_told)
         yield "model.base", reason, _may_come(base, samplers, is_told=is_told)
 

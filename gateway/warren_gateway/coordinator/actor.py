@@ -13,12 +13,13 @@ from collections.abc import Callable
 
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
-from warren_broker.topology import WorkQueue, results, train
+from warren_broker.topology import results, train
 from warren_gateway.coordinator import answering, decisions, ending, job, records
-from warren_gateway.coordinator.clients import reading, requests
+from warren_gateway.coordinator.clients import looking, reading
 from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
 from warren_gateway.coordinator.notices import log_lines
-from warren_gateway.coordinator.replaying.reader import play
+from warren_gateway.coordinator.replaying.files import OpenArchive, no_archive
+from warren_gateway.coordinator.replaying.reader import Shelves, play
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.retrying import RETRY_S, Retrying
 from warren_gateway.coordinator.rollouts import episodes
@@ -27,6 +28,7 @@ from warren_gateway.coordinator.rollouts.queue_depths import watch_queues
 from warren_gateway.coordinator.run_leases import Renewed
 from warren_gateway.coordinator.state.client_change import Answered
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Reading
 from warren_gateway.coordinator.trainer_search import TrainerSearch
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording, streams_of
@@ -34,7 +36,6 @@ from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
 from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
-from warren_schemas.ids import RunId
 from warren_schemas.training import JobTaken, OpResult
 
 LONGEST_NAP_S = 10.0
@@ -59,6 +60,7 @@ class RunActor:
         *,
         reschedule: Callable[[], None] = lambda: None,
         answered: Answered = lambda _model, _requests: None,
+        open_archive: OpenArchive = no_archive,
         mailbox: Mailbox | None = None,
         retry_s: float = RETRY_S,
     ) -> None:
@@ -66,6 +68,7 @@ class RunActor:
         run's job has changed, `answered` when requests of a client's model have their outcomes."""
         self._answered = answered
         self._reschedule = reschedule
+        self._open_archive = open_archive
         self._state = state
         self._broker = broker
         self._registry = registry
@@ -81,13 +84,16 @@ class RunActor:
         """The run's row has changed (somebody wants it cancelled, or has set other limits)."""
         self._mailbox.wake(is_control_changed=True)
 
+    def notify_of_request(self) -> None:
+        """The client of the run's model has asked for something."""
+        self._mailbox.wake(has_requests=True)
+
     def notice_wishes(self, renewed: Renewed) -> None:
         """What the owner wants and the scheduler says, as every renewal of the lease tells it."""
         seen = self._state.observed
         told = renewed.is_cancel_requested, renewed.wish, renewed.given_up, renewed.limits_number
         known = seen.is_cancel_requested, seen.wish, seen.given_up, self._state.limits_number
-        has_wish = told != known
-        if has_wish or (renewed.is_admitted and not self._state.lease.is_admitted):
+        if told != known or (renewed.is_admitted and not self._state.lease.is_admitted):
             self.notify()
 
     async def run(self) -> None:
@@ -101,6 +107,14 @@ class RunActor:
         if not self._state.is_over:
             await self._work()
         await self._clean_up()
+
+    async def stand_still(self, reason: str) -> None:
+        """Wait for a moment for the rows of the run's data sets, which can't be read, and say so."""
+        self._state.now_s, self._state.observed.without_rows = time.time(), reason
+        decisions.stand_still(self._state, self._registry.alive)
+        await self._commit()
+        if not self._state.is_over and (await self._mailbox.take(RETRY_S)).is_control_changed:
+            await self._look_for_wishes()
 
     async def _work(self) -> None:
         state = self._state
@@ -124,18 +138,15 @@ class RunActor:
                 "queues": watch_queues(state, self._broker),
             }
             if isinstance(source := state.source, Recorded):
-                replay = play(
-                    source.recordings[source.number :],
-                    self._broker,
-                    self._mailbox,
-                    self._retrying.transact,
-                )
-                reading["recording"] = replay
+                reading["recording"] = play(source.readings, self._shelves(), self._mailbox)
             named = ((f"{state.run} {what}", work) for what, work in reading.items())
             readers = [tasks.create_task(work, name=name) for name, work in named]
             await self._drive()
             for reader in readers:
                 reader.cancel()
+
+    def _shelves(self) -> Shelves:
+        return Shelves(self._broker, self._retrying.transact, self._open_archive, self._state.rows)
 
     async def _prepare(self) -> None:
         state = self._state
@@ -176,16 +187,14 @@ class RunActor:
         self._notice_sleep()
         if mail.is_control_changed:
             await self._look_for_wishes()
-        if self._state.is_clients and (
-            mail.is_control_changed or requests.needs_reading(self._state)
-        ):
-            await reading.look_again(self._state, self._retrying.transact)
+        if self._state.is_clients:
+            await looking.look(self._state, self._retrying.transact, mail)
         if mail.is_recorder_changed:
             await self._look_for_end_of_recording()
         self._absorb(mail)
         self._decide()
         await self._commit()
-        for claim in (*(claim for _, claim in mail.endings), *mail.answers, *mail.recorded):
+        for claim in (*(claim for _, claim in mail.endings), *mail.answers, *mail.recorded_claims):
             claim.done()
 
     def _notice_sleep(self) -> None:
@@ -205,22 +214,19 @@ class RunActor:
                 job.absorb_taken(state, item)
             else:
                 answering.absorb_answer(state, item)
-        if mail.recorded and self._is_read_now(mail.recorder):
-            items = [claim.item for claim in mail.recorded]
-            offset = mail.recorded[0].offset or 0
-            decisions.absorb_recorded(state, items, offset, mail.counted)
+        if mail.recorded is not None and self._is_read_now(mail.reading):
+            decisions.absorb_recorded(state, mail.recorded)
 
-    def _is_read_now(self, recorder: RunId | None) -> bool:
+    def _is_read_now(self, reading: Reading | None) -> bool:
         """What comes late of a recording that was read is dropped."""
         source = self._state.source
-        return isinstance(source, Recorded) and source.recording.run == recorder
+        return isinstance(source, Recorded) and source.readings.now == reading
 
     def _ask_for_recorded(self) -> None:
         source = self._state.source
         if not isinstance(source, Recorded):
             return
-        while (recorder := source.go_on(self._state)) is not None:
-            self._mailbox.go_on_after(recorder)
+        self._mailbox.go_on_to(source.readings.now)
         if source.wants_more(self._state):
             self._mailbox.ask_for_recorded()
 
@@ -228,13 +234,13 @@ class RunActor:
         source = self._state.source
         if isinstance(source, Recorded):
             read = source.recording
-            read.end_offset = await self._retrying.transact(
-                lambda session: records.end_of_recording(session, read.run, read.start)
+            read.end_offset = await self._retrying.read(
+                lambda session: records.end_of_recording(session, read)
             )
 
     async def _look_for_wishes(self) -> None:
         state = self._state
-        wishes = await self._retrying.transact(
+        wishes = await self._retrying.read(
             lambda session: records.wishes_of(session, state.run, state.limits_number)
         )
         state.observed.is_cancel_requested = wishes.is_cancel_requested
@@ -275,9 +281,7 @@ class RunActor:
         Raises `LeaseLost`.
         """
         run, epoch = self._state.run, self._state.epoch
-        state = await self._retrying.transact(
-            lambda session: records.load(session, run, time.time())
-        )
+        state = await self._retrying.read(lambda session: records.load(session, run, time.time()))
         state.epoch = epoch  # of our own lease, so that its loss is noticed
         self._state = state
         ending.end(state, RunState.FAILED, reason)
@@ -285,13 +289,8 @@ class RunActor:
 
     async def _clean_up(self) -> None:
         """The run's queues have done their work; its streams stay to be replayed."""
-        await self._retrying.delete(*self._own_queues())
+        await self._retrying.delete(*job.own_queues(self._state))
 
     def stop_declaring_queues(self) -> None:
         """The run is somebody else's now, and so are its queues."""
-        self._broker.stop_declaring(*self._own_queues())
-
-    def _own_queues(self) -> list[WorkQueue]:
-        """Those of the answers and of every lease that there was, or would have been next."""
-        model, n_epochs = self._state.model, self._state.lease.epoch + 1
-        return [results(model), *(train(model, epoch) for epoch in range(1, n_epochs + 1))]
+        self._broker.stop_declaring(*job.own_queues(self._state))

@@ -94,7 +94,7 @@ ALARMS = (
           "Raise algorithm.entropy_coefficient or sampling.temperature, or go back to an older checkpoint"),
     Alarm(AlarmName.SINGLE_CANDIDATE, 8, ("seq/single_candidate_frac",), lambda k: k.above("seq/single_candidate_frac", 0.9),
           "top_p, top_k or min_p leave a single token to sample nearly everywhere: nothing is explored there, and nothing learned",
-          "Truncate less, or set algorithm.entropy_coefficient, which counts the tokens that were cut too"),
+          "Truncate less, or set algorithm.kl, which brings back what the first policy said; an entropy bonus moves nothing there"),
     Alarm(AlarmName.REWARD_CONSTANT, 8, ("reward/mean",), _is_same_reward,
           "every episode gets one and the same reward: what grades may always say the same",
           "Grade a good and a bad answer by hand with `warren env check module:Class`, and look at the episodes"),
@@ -124,7 +124,7 @@ def note_step(state: CoordinatorState, metrics: dict[str, float]) -> dict[str, f
     """A step of training is published: tell what is due; the metrics of alarms that have ever held."""
     alarms = state.alarms
     metrics = {**metrics, **_failed_frac(state)}
-    known = Known(metrics, alarms.recent, state.learning.vocabulary_size)
+    known = Known(metrics, alarms.recent, state.learning.policy.vocabulary_size)
     for alarm in ALARMS:
         if alarm.holds(known):
             _count(state, alarm, metrics)

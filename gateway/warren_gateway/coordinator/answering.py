@@ -19,10 +19,10 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
     """The trainer has answered an op; what answers none of ours is dropped."""
     if state.is_over or result.epoch != state.lease.epoch:
         return
-    if result.model != state.model or result.number > state.learning.last_op:
+    if result.model != state.model or result.number > state.learning.ops.last:
         return log.warning(
             "%s: an answer to op %d of %s is dropped: the newest op of %s is %d",
-            state.run, result.number, result.model, state.model, state.learning.last_op,
+            state.run, result.number, result.model, state.model, state.learning.ops.last,
         )  # fmt: skip
     if result.number == 0:
         return _absorb_opening(state, result)
@@ -53,7 +53,7 @@ def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
     if isinstance(result.outcome, OpDone):
         trainer_lease.opened(state)
         resuming.note_opened(state.learning, result.outcome)
-        if state.learning.last_op == 0:
+        if state.learning.ops.last == 0:
             resuming.begin(state, result.outcome)
     elif result.outcome.elsewhere:
         trainer_lease.declined(state)

@@ -4,6 +4,7 @@ Invariant: a run of another owner is not named.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from warren_gateway.advice import Advice
 from warren_gateway.coordinator.state.observed import TrainedRun
@@ -12,6 +13,7 @@ from warren_schemas.control import Heartbeat
 from warren_schemas.ids import ModelId
 
 MOST_NAMED = 3
+_BUSY = "every trainer that offers"
 
 
 def holding(base: str, trainers: Sequence[Heartbeat]) -> frozenset[ModelId]:
@@ -30,7 +32,8 @@ def reason(
 ) -> str:
     """A sentence without its full stop. `trainers`: all that have the GPUs, also those that are drained, which offer
     nothing."""
-    holders = [known[model] for model in sorted(holding(base, trainers)) if model in known]
+    held = holding(base, trainers)
+    holders = [run for model, run in sorted(known.items()) if model in held or run.has_place]
     own = [run for run in holders if run.owner == owner]
     told = _told(own, len(holders) - len(own))
     choices = ["wait until one of them ends" if len(holders) > 1 else "wait until it ends"]
@@ -40,7 +43,18 @@ def reason(
         choices.append(more)
     if (drained := drained_one(base, trainers)) is not None:
         choices.append(undrain(drained))
-    return f"every trainer that offers {base} is busy{told}; {', or '.join(choices)}"
+    return f"{_BUSY} {base} is busy{told}; {', or '.join(choices)}"
+
+
+def is_told(reason: str | None) -> bool:
+    """Whether a run's reason to wait is of this kind."""
+    return (reason or "").startswith(_BUSY)
+
+
+def placed(run: TrainedRun) -> TrainedRun:
+    """A run that was admitted. It no longer waits for a trainer, though its coordinator may not have said so yet."""
+    waiting_for = None if is_told(run.waiting_for) else run.waiting_for
+    return replace(run, waiting_for=waiting_for, has_place=True)
 
 
 def _told(own: Sequence[TrainedRun], n_others: int) -> str:

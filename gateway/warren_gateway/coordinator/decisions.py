@@ -4,8 +4,6 @@ Pure: a function of the state, which holds the time and all that was seen; every
 the state and in `state.change`, but for the ids of new groups and messages. A stage's `advance` may be called at any time.
 """
 
-from collections.abc import Sequence
-
 from warren_gateway.coordinator import ending, idle_trainer, moving, trainer_lease, waiting, wishes
 from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import (
@@ -17,13 +15,14 @@ from warren_gateway.coordinator.learning import (
     steps,
     training,
 )
-from warren_gateway.coordinator.replaying.counted import Counted
+from warren_gateway.coordinator.notices import loading
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.waiting import Alive
 from warren_gateway.position import Position
@@ -38,26 +37,33 @@ def absorb_ending(state: CoordinatorState, item: EpisodeEnded, position: Positio
     if state.is_over:
         return
     group = episodes.absorb(state, item, position)
-    if (newest := item.transcript.newest_version) > state.learning.version_issued:
-        reason = trainer_lease.ahead_reason("a sampler", newest, state.learning.version_issued)
-        return ending.end(state, RunState.FAILED, reason)
-    if (reason := other_tokenizer(item, state.learning.tokenizer)) is not None:
-        reason = f"{reason}; give samplers and trainers of {state.spec.base_model} the same folder"
+    is_own = item.spec.policy.model == state.model
+    if is_own and (reason := _foreign(state, item)) is not None:
         return ending.end(state, RunState.FAILED, reason)
     if group is not None:
         _complete(state, group)
 
 
-def absorb_recorded(
-    state: CoordinatorState, items: Sequence[EpisodeEnded], offset: int, counted: Counted
-) -> None:
+def _foreign(state: CoordinatorState, item: EpisodeEnded) -> str | None:
+    """Why an episode that the run's own policy is said to have played can't be its."""
+    issued, newest = state.learning.policy.version_issued, item.transcript.newest_version
+    if newest > issued:
+        return trainer_lease.ahead_reason("a sampler", newest, issued)
+    if (reason := other_tokenizer(item, state.learning.policy.tokenizer)) is None:
+        return None
+    return f"{reason}; give samplers and trainers of {state.spec.base_model} the same folder"
+
+
+def absorb_recorded(state: CoordinatorState, message: Message) -> None:
     """One message of a recording that is replayed was read."""
     if not state.is_over and isinstance(state.source, Recorded):
-        state.source.read(state, items, offset, counted)
+        state.source.read(state, message)
 
 
 def decide(state: CoordinatorState, alive: Alive) -> None:
     """Do what can be done now."""
+    if isinstance(state.source, Recorded) and not state.is_over:
+        state.source.go_on(state)
     without_worker = waiting.unhosted(state, alive)
     episodes.begin_decision(state.rollouts, wishes.unhosted(state, without_worker))
     if state.is_over:
@@ -69,7 +75,10 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
     wishes.note_opened(state)
     if not state.is_over:
         _expire(state, alive)
+    if isinstance(state.source, Recorded) and not (state.is_over or wishes.is_finishing(state)):
+        state.source.score(state)
     if not state.is_over and not wishes.is_paused(state):
+        loading.note(state, alive(WorkerRole.TRAINER))
         waiting.report(state, alive)
         idle_trainer.release_if_idle(state)
         moving.move_if_drained(state, alive, is_still=wishes.is_still(state))
@@ -79,12 +88,20 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
             break
 
 
+def stand_still(state: CoordinatorState, alive: Alive) -> None:
+    """Nothing but what can be decided without the rows of its data sets: that it waits for them, or ends."""
+    if (why := _reason_to_end(state)) is not None:
+        ending.end(state, *why)
+    elif not wishes.is_paused(state):
+        waiting.report(state, alive)
+
+
 def _reason_to_end(state: CoordinatorState) -> tuple[RunState, str] | None:
-    if state.observed.is_cancel_requested:
+    if state.observed.is_cancel_requested or wishes.is_for_nobody(state):
         return RunState.CANCELLED, wishes.who_cancels(state)
     reason = (
         waiting.given_up(state)
-        or trainer_lease.reason_to_end(state.lease, state.learning.answered_op)
+        or trainer_lease.reason_to_end(state.lease, state.learning.ops.answered)
         or failure_limits.reason_to_end(state.rollouts, state.config)
         or state.source.failure(state)
         or state.alarms.stop_reason
@@ -183,7 +200,7 @@ def _advance_sft(state: CoordinatorState) -> bool:
     if (reason := sft.reason_to_end(state.learning, state.config.sft)) is not None:
         ending.end(state, RunState.FAILED, reason)
         return False
-    is_published = state.learning.n_published_steps >= state.stage.n_steps
+    is_published = state.learning.steps.n_published >= state.stage.n_steps
     return is_published or _is_exhausted(state)
 
 
@@ -199,8 +216,8 @@ def _advance_training(state: CoordinatorState) -> bool:
     training.advance(state)
     evaluation.advance(state)
     is_exhausted = _is_exhausted(state)
-    if is_exhausted and not state.learning.n_consumed_steps:
-        ending.end(state, RunState.FAILED, _empty_reason(state.groups_per_batch))
+    if is_exhausted and not state.learning.steps.n_consumed:
+        ending.end(state, RunState.FAILED, _empty_reason(state))
         return False
     has_enough = is_exhausted or not training.steps_left(state)
     return has_enough and _is_quiet(state.learning, state.rollouts)
@@ -216,16 +233,21 @@ def _advance_closing(state: CoordinatorState) -> bool:
 def _is_exhausted(state: CoordinatorState) -> bool:
     """Nothing more comes, and what came is not enough for another step."""
     is_short = len(state.rollouts.ready) < state.groups_per_batch
-    return is_short and state.source.is_dry() and not state.learning.pending
+    return is_short and state.source.is_dry() and not state.learning.steps.pending
 
 
-def _empty_reason(n_groups: int) -> str:
-    return f"the recording holds no {n_groups} complete groups from where it was to be replayed on"
+def _empty_reason(state: CoordinatorState) -> str:
+    n_groups, source = state.groups_per_batch, state.source
+    unscored = source.unscored if isinstance(source, Recorded) else None
+    return (
+        f"the recording holds no {n_groups} complete groups from where it was to be replayed on"
+        f"{'' if unscored is None else f' that could be scored anew: {unscored}'}"
+    )
 
 
 def _is_quiet(learning: LearningState, rollouts: RolloutState) -> bool:
     """Every step is published, and what that made due is evaluated."""
-    return not (learning.pending or rollouts.evaluation or rollouts.due_evaluations)
+    return not (learning.steps.pending or rollouts.evaluation or rollouts.due_evaluations)
 
 
 def _next_stage(state: CoordinatorState) -> None:
@@ -233,7 +255,7 @@ def _next_stage(state: CoordinatorState) -> None:
     state.change.follows_from_limits |= state.stage.phase is Phase.TRAINING
     completed.abandon(state)
     state.stage_number = resuming.next_stage(state.learning, after=state.stage_number)
-    n_done = state.learning.n_consumed_steps * state.groups_per_batch
+    n_done = state.learning.steps.n_consumed * state.groups_per_batch
     episodes.begin_stage(state.rollouts, n_done)
     _enter(state)
 
@@ -261,7 +283,7 @@ def _enter(state: CoordinatorState) -> None:
     state.source.enter_stage(state)
     step_times.start_clock(state)
     is_training = stage.phase is Phase.TRAINING
-    if is_training and state.config.algorithm.kl and not state.learning.has_reference:
+    if is_training and state.config.algorithm.kl and not state.learning.resumed.has_reference:
         op_log.append(state, KeepReference())
     if stage.phase is Phase.EVALUATION and state.config.evaluation and stage.when:
         evaluation.start(state, state.config.evaluation, stage.when)

@@ -38,7 +38,7 @@ def _is_idle(state: CoordinatorState) -> bool:
         is_full(state.spec)
         and state.lease.is_opened
         and bool(unhosted)
-        and state.plays_episodes
+        and state.uses_environments
         and state.stage.phase in _NEEDS_EPISODES
         and _is_answered(state)
         and all(group.environment in unhosted for group in groups if not group.is_complete)

@@ -8,7 +8,7 @@ who take it, whatever twins of the message there are, one is granted the lease, 
 
 import logging
 
-from warren_broker.topology import WorkQueue, jobs
+from warren_broker.topology import WorkQueue, jobs, results, train
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.trainer_lease import close_at, revoke
 from warren_schemas.envelope import Envelope
@@ -77,3 +77,9 @@ def absorb_taken(state: CoordinatorState, taken: JobTaken) -> None:
         return
     log.info("%s: %s took a job that is over", state.run, taken.worker)
     close_at(state, taken.worker, taken.epoch)
+
+
+def own_queues(state: CoordinatorState) -> list[WorkQueue]:
+    """Of the run alone: those of the answers and of every lease that there was, or would have been next."""
+    model, n_epochs = state.model, state.lease.epoch + 1
+    return [results(model), *(train(model, epoch) for epoch in range(1, n_epochs + 1))]

@@ -4,16 +4,17 @@ Bounded: who puts endings or answers in waits while too many lie there.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
+from warren_gateway.coordinator.state.groups import FIRST_READING, Reading
+from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.position import Position
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.ids import RunId
 from warren_schemas.training import JobTaken, OpResult
 
 MOST_ITEMS = 4096
@@ -30,14 +31,16 @@ class Mail:
     answers: list[Claim[OpResult | JobTaken]] = field(
         default_factory=list[Claim[OpResult | JobTaken]]
     )
-    recorded: Sequence[Claim[EpisodeEnded]] = ()
+    recorded: Message | None = None
     """One message of a recording."""
-    counted: Mapping[int, str | None] = field(default_factory=dict[int, str | None])
-    """What became of these, by place, in the run that recorded them; see `replaying.counted`."""
-    recorder: RunId | None = None
-    """Who recorded them."""
+    reading: Reading | None = None
+    """In which it came."""
+    recorded_claims: Sequence[Claim[EpisodeEnded]] = ()
+    """Of a message that came from a stream."""
     is_control_changed: bool = False
     """The run's row may hold a new wish (cancellation)."""
+    has_requests: bool = False
+    """The client of the run's model has asked for something."""
     is_recorder_changed: bool = False
     """The row of the run that is replayed may tell of its end."""
 
@@ -53,7 +56,7 @@ class Mailbox:
         self._not_full = asyncio.Event()
         self._not_full.set()
         self._asked = asyncio.Event()
-        self._read: set[RunId] = set()
+        self._wanted = FIRST_READING
         self._went_on = asyncio.Event()
 
     async def put_endings(self, claims: "list[Claim[EpisodeEnded]]") -> None:
@@ -71,34 +74,45 @@ class Mailbox:
 
     async def put_recorded(
         self,
-        recorder: RunId,
-        claims: "Sequence[Claim[EpisodeEnded]]",
-        counted: Mapping[int, str | None],
+        reading: Reading,
+        message: Message,
+        claims: "Sequence[Claim[EpisodeEnded]]" = (),
     ) -> None:
-        """Hand over one message once it is asked for."""
+        """Hand over one message once it is asked for; `claims` are its items, where it came from a stream."""
         await self._asked.wait()
         self._asked.clear()
-        self._mail.recorder = recorder
-        self._mail.recorded, self._mail.counted = claims, counted
+        self._mail.reading = reading
+        self._mail.recorded, self._mail.recorded_claims = message, claims
         self._arrived.set()
+
+    async def until_asked(self) -> None:
+        """Until a message would be handed over."""
+        await self._asked.wait()
 
     def ask_for_recorded(self) -> None:
         """The next message of the recording can be used."""
         self._asked.set()
 
-    def go_on_after(self, recorder: RunId) -> None:
-        """All of its recording was read."""
-        self._read.add(recorder)
+    def go_on_to(self, reading: Reading) -> None:
+        """All before this one was read."""
+        self._wanted = reading
         self._went_on.set()
 
-    async def until_read(self, recorder: RunId) -> None:
-        """Until nothing more is wanted of this recording."""
-        while recorder not in self._read:
+    async def until_read(self, reading: Reading) -> None:
+        """Until nothing more is wanted of it."""
+        while self._wanted <= reading:
             self._went_on.clear()
             await self._went_on.wait()
 
-    def wake(self, *, is_control_changed: bool = False, is_recorder_changed: bool = False) -> None:
+    def wake(
+        self,
+        *,
+        is_control_changed: bool = False,
+        has_requests: bool = False,
+        is_recorder_changed: bool = False,
+    ) -> None:
         self._mail.is_control_changed |= is_control_changed
+        self._mail.has_requests |= has_requests
         self._mail.is_recorder_changed |= is_recorder_changed
         self._arrived.set()
 

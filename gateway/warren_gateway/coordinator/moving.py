@@ -25,9 +25,9 @@ def move_if_drained(state: CoordinatorState, alive: Alive, *, is_still: bool) ->
         return
     if lease.leaves_after_op is None:
         checkpointing.checkpoint_if_new(state)
-        marks = state.learning.checkpoints
+        marks = state.learning.checkpoints.marks
         lease.leaves_after_op = marks[-1].op if marks else 0
-    if state.learning.done_op >= lease.leaves_after_op:
+    if state.learning.ops.done >= lease.leaves_after_op:
         lease.leaves_after_op = None
         trainer_lease.leave(state)
 

@@ -1,6 +1,7 @@
 """What a coordinator reads from and writes to the store, besides its changes."""
 
 import math
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
@@ -13,15 +14,21 @@ from warren_gateway.coordinator import job, trainer_lease
 from warren_gateway.coordinator.clients import reading
 from warren_gateway.coordinator.clients.source import ByClient
 from warren_gateway.coordinator.learning import op_log
+from warren_gateway.coordinator.replaying.files import Archived, Uploaded, n_messages
+from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording, Terms
+from warren_gateway.coordinator.replaying.shuffling import Window
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.run_leases import fence
 from warren_gateway.coordinator.state.change import Change, recorded_id
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
+from warren_gateway.coordinator.state.groups import Reading
 from warren_gateway.coordinator.state.observed import TrainedRun
-from warren_gateway.coordinator.state.source import Source
+from warren_gateway.coordinator.state.source import ReadFrom, Source
+from warren_gateway.datasets.resolving import read_row
+from warren_gateway.datasets.stored import splits_of
 from warren_gateway.position import Position
 from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
 from warren_gateway.runs.streams import recording
@@ -83,43 +90,63 @@ def _restore_log(session: Session, state: CoordinatorState, model: Model) -> Non
     op_log.restore(state.learning, ids, done)
 
 
-def end_of_recording(session: Session, run_id: RunId, start: Position | FromTime) -> int | None:
-    """The offset at which a run's recording ends, 0 where nothing of it is from `start` on; None while the run goes on."""
-    run = session.get_one(Run, run_id)
+def end_of_recording(session: Session, recording: Recording) -> int | None:
+    """The offset at which it ends, 0 where nothing of it is from its start on; None while its run goes on."""
+    if isinstance(recording.origin, Uploaded):
+        return n_messages(_n_rows(session, recording.origin))
+    run = session.get_one(Run, recording.recorder)
     if not RunState(run.state).is_final:
         return None
-    last_s = math.inf if run.ended_s is None else run.ended_s + CLOCK_SKEW_S
+    start, last_s = recording.start, math.inf if run.ended_s is None else run.ended_s + CLOCK_SKEW_S
     is_older = isinstance(start, FromTime) and last_s < start.unix_s
     return 0 if is_older else run.stream_offset
+
+
+def _n_rows(session: Session, rows: Uploaded) -> int:
+    splits = splits_of(read_row(session, rows.reference))
+    return next(split.n_rows for split in splits if split.name == rows.split)
 
 
 def _source(session: Session, run: Run, now_s: float) -> Source[CoordinatorState]:
     config = TrainConfig.model_validate(run.config)
     if isinstance(config.source, ClientSource):
         return ByClient()
-    if not isinstance(config.source, RecordedSource):
-        return Live()
-    progress, consumed = Progress.model_validate(run.progress or {}), _consumed(session, run.id)
-    number = progress.recording_number
-    recordings = [_recording(session, config.source, name, consumed) for name in config.source.runs]
-    recordings[number].next_offset = progress.recording_offset
-    return Recorded(recordings, now_s, where=config.source.where, number=number)
+    if not isinstance(config.source, RecordedSource) or RunState(run.state).is_final:
+        return Live()  # a replay that is over reads nothing, and its recordings may be deleted
+    return _recorded(session, run, config, config.source, now_s)
 
 
-def _recording(
-    session: Session, source: RecordedSource, name: str, consumed: set[GroupId]
-) -> Recording:
+def _recorded(
+    session: Session, run: Run, config: TrainConfig, source: RecordedSource, now_s: float
+) -> Recorded:
+    progress = Progress.model_validate(run.progress or {})
+    reading = Reading(progress.recording_epoch, progress.recording_number)
+    readings = Readings(
+        _recordings(session, source),
+        epochs=source.epochs,
+        begin=ReadFrom(reading, progress.recording_offset),
+        consumed=_consumed(session, run.id),
+    )
+    window = Window(config.seed, source.shuffle_window or 1)
+    return Recorded(readings, now_s, where=source.where, window=window, is_scored=source.is_scored)
+
+
+def _recordings(session: Session, source: RecordedSource) -> list[Recording]:
+    found = [_recording(session, source, name) for name in source.runs]
+    if source.dataset is not None:
+        found = [Recording(None, Uploaded(source.dataset, source.split), None, Position(0))]
+    for each in found:
+        each.end_offset = end_of_recording(session, each)
+    return found
+
+
+def _recording(session: Session, source: RecordedSource, name: str) -> Recording:
     recorder = session.get_one(Run, name)
     config = TrainConfig.model_validate(recorder.config)
-    start = _start(source, name)
-    return Recording(
-        run=RunId(recorder.id),
-        stream=recording(recorder.id, config),
-        terms=Terms.of(config),
-        start=start,
-        end_offset=end_of_recording(session, RunId(recorder.id), start),
-        closed=set(consumed),
-    )
+    origin, form = recording(recorder.id, config), config.retention.archive
+    if source.from_archive and form is not None:
+        origin = Archived(form)
+    return Recording(RunId(recorder.id), origin, Terms.of(config), _start(source, name))
 
 
 def _start(source: RecordedSource, name: str) -> Position | FromTime:
@@ -129,9 +156,13 @@ def _start(source: RecordedSource, name: str) -> Position | FromTime:
     return Position.of((source.from_offset or 0) if name == source.run else 0)
 
 
-def _consumed(session: Session, run_id: str) -> set[GroupId]:
-    ids = session.exec(select(GroupRow.id).where(col(GroupRow.run_id) == run_id))
-    return {recorded_id(id_) for id_ in ids}
+def _consumed(session: Session, run_id: str) -> dict[int, set[GroupId]]:
+    """By epoch of a replay."""
+    consumed = defaultdict[int, set[GroupId]](set)
+    for row_id in session.exec(select(GroupRow.id).where(col(GroupRow.run_id) == run_id)):
+        group, epoch = recorded_id(row_id)
+        consumed[epoch].add(group)
+    return consumed
 
 
 def wishes_of(session: Session, run_id: RunId, limits_number: int) -> Wishes:
@@ -182,7 +213,7 @@ def save_grant(session: Session, state: CoordinatorState, change: Change) -> Non
     if not _is_first(session, state, change):
         return
     _apply(session, state, change)
-    _send_after(session, state, state.learning.checkpoint_op)
+    _send_after(session, state, state.learning.checkpoints.newest_op)
 
 
 def _is_first(session: Session, state: CoordinatorState, change: Change) -> bool:
@@ -211,7 +242,7 @@ def send_unanswered(session: Session, state: CoordinatorState) -> None:
         return
     if not state.lease.is_opened:
         post(session, trainer(state.lease.holder), trainer_lease.opening(state))
-    _send_after(session, state, state.learning.done_op)
+    _send_after(session, state, state.learning.ops.done)
 
 
 def _send_after(session: Session, state: CoordinatorState, number: int) -> None:

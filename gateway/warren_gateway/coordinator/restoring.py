@@ -69,11 +69,12 @@ def _rollouts(stored: RolloutState, run: Run, groups: Iterable[GroupRow]) -> Rol
 
 
 def _learning(stored: LearningState, model: Model) -> LearningState:
-    stored.last_op = model.last_op
-    stored.done_op = stored.answered_op = model.done_op
-    stored.policy_version, stored.policy_url = model.policy_version, model.policy_url
-    stored.policies = [(step, version) for step, version in model.policies]
-    stored.checkpoint_op, stored.checkpoint_url = model.checkpoint_op, model.checkpoint_url
+    ops, policy, checkpoints = stored.ops, stored.policy, stored.checkpoints
+    ops.last = model.last_op
+    ops.done = ops.answered = model.done_op
+    policy.version, policy.url = model.policy_version, model.policy_url
+    policy.published = [(step, version) for step, version in model.policies]
+    checkpoints.newest_op, checkpoints.newest_url = model.checkpoint_op, model.checkpoint_url
     return stored
 
 

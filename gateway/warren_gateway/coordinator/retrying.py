@@ -40,10 +40,16 @@ class Retrying:
         self._was_away = was_away
 
     async def transact(self, work: Callable[[Session], T]) -> T:
+        return await self._again(partial(self._store.transact, work))
+
+    async def read(self, work: Callable[[Session], T]) -> T:
+        return await self._again(partial(self._store.read, work))
+
+    async def _again(self, ask_store: Callable[[], Awaitable[T]]) -> T:
         has_waited = False
         while True:
             try:
-                result = await self._store.transact(work)
+                result = await ask_store()
             except StoreUnavailable as error:
                 log.warning("%s waits for the store: %s", self._run, error)
                 has_waited = True

@@ -10,7 +10,8 @@ Invariants
   recognised when it comes again.
 - Leases run by the store's clock alone; the clocks of the gateways don't matter.
 - What a gateway had posted and not sent when it died is sent by who takes over its runs, at once.
-- A run whose job waits for its first trainer has no coordinator, unless it is to be cancelled or given up.
+- A run whose job waits for its first trainer has no coordinator, unless it is one of the next (`call_for`), or to be
+  cancelled or given up.
 - A run that has ended is held until its queues are gone, so that they are even if its gateway dies.
 
 A SQLite store belongs to one gateway, so the one that starts takes over at once what its forerunner
@@ -41,6 +42,8 @@ LOOK_AGAIN_S = 0.25
 """Least time between two looks: a run may be locked by a gateway that froze in a transaction."""
 MOST_AT_ONCE = 64
 """Runs taken over at one look, so that the runs of a lost gateway spread over those that are left."""
+TO_COME = ""
+"""In the place of a gateway's name: whoever looks first takes the run up."""
 FINAL = [state.value for state in RunState if state.is_final]
 
 
@@ -99,6 +102,15 @@ def claim(
     if before:
         _adopt_posts(session, gateway, before, now_s)
     return claimed
+
+
+def call_for(session: Session, runs: Collection[RunId]) -> tuple[RunId, ...]:
+    """Have coordinators take these runs up before they are admitted; those that had none."""
+    if not runs:
+        return ()
+    ours = col(Run.id).in_(runs), col(Run.coordinator).is_(None)
+    called = update(Run).where(*ours).values(coordinator=TO_COME, leased_until_s=0.0)
+    return tuple(RunId(run) for (run,) in session.exec(called.returning(col(Run.id))))
 
 
 def _is_at_work() -> ColumnElement[bool]:
@@ -183,7 +195,7 @@ def fence(
     if limits_number is not None:
         mine &= col(Run.limits_number) == limits_number
     newer = update(Run).where(mine, col(Run.revision) < revision).values(revision=revision)
-    if session.exec(newer).rowcount:
+    if session.exec(newer.execution_options(synchronize_session=False)).rowcount:
         return True
     query = select(Run.epoch, Run.revision, Run.limits_number).where(col(Run.id) == run)
     row = session.exec(query).one_or_none()

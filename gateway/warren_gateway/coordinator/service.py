@@ -8,7 +8,7 @@ run that only a newer gateway can read is left to one.
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from pydantic import ValidationError
 from sqlmodel import Session
@@ -19,21 +19,20 @@ from warren_broker.port import Broker
 from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
-from warren_gateway.coordinator import records, run_leases, wishes
+from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RunActor
+from warren_gateway.coordinator.replaying import files
 from warren_gateway.coordinator.retrying import RETRY_S, find
 from warren_gateway.coordinator.rollouts import fair_shares
+from warren_gateway.coordinator.rollouts.opening_rows import with_rows
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost, LimitsChanged
 from warren_gateway.coordinator.state.client_change import Answered
-from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.state.rows import Rows
-from warren_gateway.datasets.problems import FilesUnavailable
+from warren_gateway.coordinator.state.rows import OpenRows, no_rows
 from warren_gateway.defaults import LEASE_S
 from warren_gateway.registry import Registry
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
-from warren_schemas.config import TrainConfig
 from warren_schemas.control import RunChanged
 from warren_schemas.events import LogPart
 from warren_schemas.ids import RunId, new_id
@@ -47,11 +46,7 @@ LEAVE_S = 2.0
 log = logging.getLogger(__name__)
 
 
-OpenRows = Callable[[TrainConfig], Awaitable[Rows]]
-
-
-async def _no_rows(_: TrainConfig) -> Rows:
-    return {}
+AWAY = (BrokerError, StoreUnavailable)
 
 
 class _Holding:
@@ -77,12 +72,14 @@ class Coordinators:
         answered: Answered = lambda _model, _requests: None,
         advice: Advice = SEPARATE_WORKERS,
         lease_s: float = LEASE_S,
-        open_rows: OpenRows = _no_rows,
+        open_rows: OpenRows = no_rows,
+        open_archive: files.OpenArchive = files.no_archive,
     ) -> None:
         """`driving` is told of every run that this gateway takes up, for `lease_s` at a time; `reschedule`
-        is called when a job has changed; `open_rows` opens the data sets of a config; `answered` is called when requests
-        of a client's model have their outcomes."""
+        is called when a job has changed; `open_rows` opens the data sets of a config, `open_archive` what was
+        archived of a run; `answered` is called when requests of a client's model have their outcomes."""
         self._open_rows = open_rows
+        self._open_archive = open_archive
         self._answered = answered
         self._reschedule = reschedule
         self._lease_s = lease_s
@@ -106,6 +103,12 @@ class Coordinators:
             self._look.set()
         elif holding.actor is not None:
             holding.actor.notify()
+
+    def notify_of_request(self, run_id: RunId) -> None:
+        """Its client has asked for something at this gateway."""
+        holding = self._holdings.get(run_id)
+        if holding is not None and holding.actor is not None:
+            holding.actor.notify_of_request()
 
     async def hear(self) -> None:
         """Hear of what owners want of their runs at any gateway, until cancelled."""
@@ -168,7 +171,7 @@ class Coordinators:
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""
         known = self._shares.seen
-        self._shares.seen = await self._store.transact(
+        self._shares.seen = await self._store.read(
             lambda session: fair_shares.look(session, known, self._limits)
         )
 
@@ -211,9 +214,7 @@ class Coordinators:
     async def _drive(self, run: RunId, holding: _Holding) -> bool:
         """One actor's life; False if it should be followed by another."""
         try:
-            state = await self._store.transact(
-                lambda session: records.load(session, run, time.time())
-            )
+            state = await self._store.read(lambda session: records.load(session, run, time.time()))
             if state.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
             state.observed.advice = self._advice
@@ -226,9 +227,11 @@ class Coordinators:
                 self._shares,
                 reschedule=self._reschedule,
                 answered=self._answered,
+                open_archive=self._open_archive,
             )
-            if not state.is_over:
-                state.rows = await self._rows(state)
+            actor.notify()  # of what has changed since the row was read
+            if not await with_rows(state, self._open_rows, actor.stand_still):
+                return False
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)
             await actor.run()
             await self._store.transact(
@@ -237,15 +240,6 @@ class Coordinators:
         except Exception as error:  # noqa: BLE001 - sorted out and logged there
             return await self._is_settled(run, holding, error)
         return True
-
-    async def _rows(self, state: CoordinatorState) -> Rows:
-        """Of its data sets; a run that is to end goes without where they can't be read."""
-        try:
-            return await self._open_rows(state.config)
-        except FilesUnavailable:
-            if not wishes.is_to_end(state.observed):
-                raise
-            return {}
 
     async def _is_settled(self, run: RunId, holding: _Holding, error: Exception) -> bool:
         """What an actor's failure means; False if it should be tried again."""
@@ -258,8 +252,7 @@ class Coordinators:
         if find(error, LimitsChanged):
             log.info("%s begins again from the store, with the limits that its owner has set", run)
             return False
-        away = (BrokerError, StoreUnavailable, FilesUnavailable)
-        if (reason := next(filter(None, (find(error, kind) for kind in away)), None)) is not None:
+        if (reason := next(filter(None, (find(error, kind) for kind in AWAY)), None)) is not None:
             log.warning("%s begins again from the store: %s", run, reason)
             return False
         if holding.actor is None and isinstance(error, ValidationError):

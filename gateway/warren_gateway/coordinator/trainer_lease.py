@@ -104,8 +104,8 @@ def gone_ahead(state: CoordinatorState, number: int, version: int) -> str | None
 def _version_before(learning: LearningState, number: int) -> int:
     """The policy version that the ops before this one lead to. Later ones say nothing of it: their versions
     may have the same numbers as those that were lost."""
-    issued = (step.version for step in learning.pending if 0 < step.last_op < number)
-    return max(issued, default=learning.policy_version)
+    issued = (step.version for step in learning.steps.pending if 0 < step.last_op < number)
+    return max(issued, default=learning.policy.version)
 
 
 def ahead_reason(who: str, version: int, version_issued: int) -> str:
@@ -121,7 +121,8 @@ def revoke(state: CoordinatorState) -> bool:
     """Nobody has the model: its job is queued again, before those that never had a trainer."""
     lease = state.lease
     if state.run_state is RunState.STARTING:
-        reason = f"{lease.holder} no longer has the model"
+        holder = lease.holder
+        reason = f"{holder} no longer has the model" if holder else "no trainer has taken it"
         state.enter(RunState.QUEUED, reason)
         state.emit(StateChanged(state=RunState.QUEUED, phase=state.stage.phase, reason=reason))
     lease.holder, lease.is_opened = None, False
@@ -156,8 +157,8 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
     """
     lease, learning = state.lease, state.learning
     lease.n_grants_in_vain += 1
-    if learning.answered_op > lease.op_at_grant:
-        lease.n_grants_in_vain, lease.op_at_grant = 1, learning.answered_op
+    if learning.ops.answered > lease.op_at_grant:
+        lease.n_grants_in_vain, lease.op_at_grant = 1, learning.ops.answered
         lease.n_losses_in_vain = 0
     lease.holder, lease.seen_s = worker, state.now_s
     lease.is_opened = lease.was_listed = lease.is_released = False
@@ -172,7 +173,7 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
         "holder": worker,
         "granted_s": state.now_s,
         "is_opened": False,
-        "done_op": learning.done_op,
+        "done_op": learning.ops.done,
     }
     state.change.job |= {"state": "taken", "worker": worker, "taken_s": state.now_s}
     state.change.send(trainer(worker), opening(state))
@@ -185,8 +186,8 @@ def opening(state: CoordinatorState) -> OpenModel:
         model=state.model,
         epoch=state.lease.epoch,
         spec=state.spec,
-        checkpoint_url=state.learning.checkpoint_url,
-        next_op=state.learning.checkpoint_op + 1,
+        checkpoint_url=state.learning.checkpoints.newest_url,
+        next_op=state.learning.checkpoints.newest_op + 1,
         owner=state.owner,
     )
 
@@ -277,7 +278,7 @@ def opened(state: CoordinatorState) -> None:
 def give_up(state: CoordinatorState) -> None:
     """The run is over: the holder may let go of the model."""
     state.change.model["is_closed"] = True
-    state.change.job |= {"state": "over", "over_s": state.now_s}
+    state.change.end_job()
     _close(state)
 
 

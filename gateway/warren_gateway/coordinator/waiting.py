@@ -11,7 +11,7 @@ from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.drained import drained_one, every_one, undrain
-from warren_gateway.loadable import coming
+from warren_gateway.loadable import LOADED_LATER, coming, refused
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted
@@ -33,6 +33,7 @@ _NO_ROOM_FOR_ANOTHER = (
     "trainer {} (on {}) has no space left for the checkpoint of another model, and applies nothing"
     " until there is some; free some where it keeps checkpoints"
 )
+_BUDGETED = ", or have loaded as much for evaluations of yours as an hour allows"
 _RELEASED = "; others may have its trainer meanwhile"
 _ROLE = {
     WorkerRole.TRAINER: "trainer",
@@ -116,6 +117,8 @@ def forget(state: CoordinatorState) -> None:
 
 
 def missing(state: CoordinatorState, alive: Alive) -> str | None:
+    if state.observed.without_rows is not None:
+        return state.observed.without_rows
     if (reason := _missing_disk_space(state, alive(_TRAINER))) is not None:
         return reason
     base = state.spec.base_model
@@ -124,7 +127,13 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
     if is_without and (reason := nobody_trains(advice, base, n_gpus, trainers)) is not None:
         return reason
     if state.plays_episodes and not is_sampled(state, alive):
-        return nobody_offers(advice, WorkerRole.SAMPLER, base, alive(WorkerRole.SAMPLER))
+        samplers, is_told = (
+            alive(WorkerRole.SAMPLER),
+            not trainer_lease.able_trainers(base, n_gpus, trainers),
+        )
+        reason = nobody_offers(advice, WorkerRole.SAMPLER, base, samplers, is_told=is_told)
+        is_later = not state.needs_trainer and reason == LOADED_LATER.format(base)
+        return reason + _BUDGETED if is_later else reason
     if state.needs_environments and (reason := _missing_environment(state, alive)):
         return reason + (_RELEASED if state.lease.is_released else "")
     if is_without and not trainer_lease.has_room(state, trainers):
@@ -169,7 +178,7 @@ def unhosted(state: CoordinatorState, alive: Alive) -> frozenset[int]:
 
 def lacks_environment(state: CoordinatorState, alive: Alive) -> bool:
     """Whether the run would stand still for want of an env worker if it had everything else."""
-    begins_with_episodes = state.plays_episodes and state.config.sft is None
+    begins_with_episodes = state.uses_environments and state.config.sft is None
     return begins_with_episodes and _missing_environment(state, alive) is not None
 
 
@@ -253,8 +262,10 @@ def nobody_offers(
     if (drained := drained_one(offer, workers)) is not None:
         return f"{every_one(_ROLE[role], offer)}; {patience}{undrain(drained)}"
     offered = sorted({name for worker in workers for name in worker.offers})
-    guess = nearest(offer, offered)
     remedy = patience + advice.start(role, offer)
+    if (why := refused(offer, workers)) is not None:
+        return f"no {_ROLE[role]} offers {offer}, and {why}; {remedy}"
+    guess = nearest(offer, offered)
     hint = f"did you mean {guess}? If not, {remedy}" if guess else remedy
     return f"no {_ROLE[role]} offers {offer} ({_online(workers, offered)}); {hint}"
 

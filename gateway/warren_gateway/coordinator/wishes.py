@@ -12,7 +12,6 @@ from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.state.observed import Observed
 from warren_gateway.wish import Wish
 from warren_schemas.events import Phase, RunState, StateChanged
 
@@ -48,6 +47,12 @@ def _of_silence(state: CoordinatorState) -> Wish | None:
     return Wish.FINISH if not is_still_wanted and requests.has_left(state) else None
 
 
+def is_for_nobody(state: CoordinatorState) -> bool:
+    """Whether its client has left before a trainer was found: it has nothing to save, and takes none."""
+    is_unstarted = state.started_s is None and state.lease.holder is None
+    return is_unstarted and _of_silence(state) is not None
+
+
 def is_paused(state: CoordinatorState) -> bool:
     """Whether it takes no trainer."""
     return state.run_state is RunState.PAUSED
@@ -56,12 +61,6 @@ def is_paused(state: CoordinatorState) -> bool:
 def is_still(state: CoordinatorState) -> bool:
     """Whether nothing goes on but the saving of what there is."""
     return state.obeying in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE, Wish.PAUSE)
-
-
-def is_to_end(observed: Observed) -> bool:
-    """Whether it is to end without starting anything more."""
-    is_wanted = observed.wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)
-    return observed.is_cancel_requested or is_wanted or observed.given_up is not None
 
 
 def is_finishing(state: CoordinatorState) -> bool:
@@ -82,7 +81,7 @@ def advance_to_end(state: CoordinatorState) -> bool:
     completed.abandon(state)
     evaluation.drop(state)
     steps.publish_unpublished(state)
-    return not state.learning.pending and not op_log.has_unanswered(state.learning)
+    return not state.learning.steps.pending and not op_log.has_unanswered(state.learning)
 
 
 def _begin(state: CoordinatorState, wish: Wish) -> None:
@@ -122,13 +121,14 @@ def _resume(state: CoordinatorState) -> None:
 
 
 def _cancelled_reason(state: CoordinatorState) -> str:
-    marks = state.learning.checkpoints
+    marks = state.learning.checkpoints.marks
     return f"{who_cancels(state)}{f'; saved as {marks[-1].name}' if marks else ''}"
 
 
 def who_cancels(state: CoordinatorState) -> str:
     """The reason of its end."""
-    return _FOR_NOBODY if state.observed.wish is Wish.CLIENT_GONE else _BY_OWNER
+    is_gone = state.observed.wish is Wish.CLIENT_GONE or is_for_nobody(state)
+    return _FOR_NOBODY if is_gone else _BY_OWNER
 
 
 def note_opened(state: CoordinatorState) -> None:

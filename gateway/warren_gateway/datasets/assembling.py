@@ -7,7 +7,7 @@ from warren_gateway.datasets import folder
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import WrongUpload
 from warren_schemas.datasets.conversations import BadRow
-from warren_schemas.datasets.rows import MAX_ROW_BYTES, Columns, DatasetKind, WrongLine, checked
+from warren_schemas.datasets.rows import Columns, DatasetKind, WrongLine, checked
 from warren_schemas.http import DatasetSplit, UploadedFile
 
 _READ_BYTES = 1024 * 1024
@@ -31,7 +31,7 @@ def assemble(
     """Write the split. Raises `WrongUpload`, `FilesUnavailable`, `FullFolder`."""
     digest, columns, n_bytes, n_rows = hashlib.sha256(), Columns(), 0, 0
     with files.writing(folder.split_file(dataset, file.split)) as written:
-        for n_rows, line in enumerate(_lines(files, owner, file.sha256), 1):
+        for n_rows, line in enumerate(_lines(files, owner, file.sha256, kind), 1):
             try:
                 columns.add(checked(line, n_rows, kind))
             except (WrongLine, BadRow) as error:
@@ -55,13 +55,13 @@ def assemble(
     )
 
 
-def _lines(files: Folder, owner: str, sha256: str) -> Iterator[bytes]:
+def _lines(files: Folder, owner: str, sha256: str, kind: DatasetKind) -> Iterator[bytes]:
     rest = b""
     for chunk in _chunks(files, owner, sha256):
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
-        if len(rest) > MAX_ROW_BYTES:
-            raise WrongUpload(f"a row has more than {MAX_ROW_BYTES} bytes")
+        if len(rest) > kind.max_row_bytes:
+            raise WrongUpload(f"a row has more than {kind.max_row_bytes} bytes")
     if rest:
         raise WrongUpload("the last line has no line end")
 

@@ -10,7 +10,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.datasets import stored
 from warren_gateway.datasets.problems import NoSuchDataset, UnusableDataset
 from warren_gateway.store.tables import DatasetRow, RunDatasetRow
-from warren_schemas.config import EnvironmentConfig, SftConfig, TrainConfig
+from warren_schemas.config import EnvironmentConfig, RecordedSource, SftConfig, TrainConfig
 from warren_schemas.datasets.names import exact, referred
 from warren_schemas.http import DatasetKind, DatasetSplit
 
@@ -24,7 +24,11 @@ def resolved(session: Session, viewer: Viewer, config: TrainConfig) -> TrainConf
     sft = config.sft
     if sft is not None and sft.dataset is not None:
         sft = _sft(session, viewer, sft, sft.dataset)
-    return config.model_copy(update={"environments": environments, "sft": sft})
+    source = config.source
+    if isinstance(source, RecordedSource) and source.dataset is not None:
+        source = _source(session, viewer, source, source.dataset)
+    changes = {"environments": environments, "sft": sft, "source": source}
+    return config.model_copy(update=changes)
 
 
 def note_read(session: Session, run: str, config: TrainConfig) -> None:
@@ -37,7 +41,8 @@ def note_read(session: Session, run: str, config: TrainConfig) -> None:
 def references(config: TrainConfig) -> list[str]:
     """Of the data sets that it names, each once."""
     sft = None if config.sft is None else config.sft.dataset
-    named = [sft, *(environment.dataset for environment in config.environments)]
+    source = config.source.dataset if isinstance(config.source, RecordedSource) else None
+    named = [sft, source, *(environment.dataset for environment in config.environments)]
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -68,6 +73,12 @@ def _environment(
         return environment
     path = f"environments.{number}"
     row = _found(session, viewer, environment.dataset, f"{path}.dataset")
+    if row.kind == DatasetKind.TRAJECTORIES:
+        raise UnusableDataset(
+            f"{path}.dataset",
+            f"{environment.dataset} holds trajectories, which are no tasks; replay them as source.dataset, or upload"
+            " the file with --kind tasks",
+        )
     keys = ["split"] if config.limits.steps or config.sft else []
     if config.evaluation is not None:
         keys.append("evaluation_split" if environment.evaluation_split else "split")
@@ -78,10 +89,10 @@ def _environment(
 
 def _sft(session: Session, viewer: Viewer, sft: SftConfig, reference: str) -> SftConfig:
     row = _found(session, viewer, reference, "sft.dataset")
-    if row.kind == DatasetKind.TASKS:
+    if row.kind in (DatasetKind.TASKS, DatasetKind.TRAJECTORIES):
         raise UnusableDataset(
             "sft.dataset",
-            f"{reference} holds tasks, and fine-tuning takes rows of messages, or of prompt and completion",
+            f"{reference} holds {row.kind}, and fine-tuning takes rows of messages, or of prompt and completion",
         )
     n_rows = _split(row, sft.split, "sft.split").n_rows
     if sft.evaluation_split is not None:
@@ -90,6 +101,20 @@ def _sft(session: Session, viewer: Viewer, sft: SftConfig, reference: str) -> Sf
     if (reason := found.unreached_interval) is not None:
         raise UnusableDataset("sft.evaluate_every", reason)
     return found
+
+
+def _source(
+    session: Session, viewer: Viewer, source: RecordedSource, reference: str
+) -> RecordedSource:
+    row = _found(session, viewer, reference, "source.dataset")
+    if row.kind != DatasetKind.TRAJECTORIES:
+        raise UnusableDataset(
+            "source.dataset",
+            f"{reference} holds {row.kind}, and a replay takes trajectories: what `warren trajectories RUN --to FILE`"
+            " has exported",
+        )
+    _split(row, source.split, "source.split")
+    return source.model_copy(update={"dataset": exact(row.owner, row.name, row.digest)})
 
 
 def _found(session: Session, viewer: Viewer, reference: str, path: str) -> DatasetRow:

@@ -29,6 +29,14 @@ class RowFile:
     def __len__(self) -> int:
         return len(self._ends)
 
+    def within(self, offset: int, limit: int, max_bytes: int) -> range:
+        """As many rows from this one on as are asked for and have no more bytes; at least one, if it is there."""
+        chosen = range(offset, min(offset + limit, len(self)))
+        if not chosen:
+            return chosen
+        last = int(np.searchsorted(self._ends, int(self._starts[offset]) + max_bytes))
+        return chosen[: max(1, last - offset)]
+
     def row(self, number: int) -> dict[str, Any]:
         """Counted from 0."""
         start, end = int(self._starts[number]), int(self._ends[number])

@@ -37,6 +37,9 @@ from warren_schemas.http import (
 )
 from warren_schemas.ids import new_id
 
+MOST_ANSWERED_BYTES = 32 * 1024 * 1024
+"""Of rows that are asked for at once."""
+
 log = logging.getLogger(__name__)
 
 
@@ -72,7 +75,7 @@ class Datasets:
             raise
         row, is_new = await self._store.transact(partial(_complete, dataset, splits))
         await self._tidy(viewer, wanted, None if is_new else dataset)
-        return await self._store.transact(partial(_view, viewer, row)), is_new
+        return await self._store.read(partial(_view, viewer, row)), is_new
 
     def _assembled(self, owner: str, dataset: str, wanted: CreateDataset) -> list[DatasetSplit]:
         return [assemble(self.files, owner, dataset, file, wanted.kind) for file in wanted.files]
@@ -111,7 +114,7 @@ class Datasets:
 
     async def listed(self, viewer: Viewer) -> tuple[DatasetView, ...]:
         """All versions that the viewer may read, newest first. Raises `StoreUnavailable`."""
-        return await self._store.transact(lambda session: stored.listed(session, viewer))
+        return await self._store.read(lambda session: stored.listed(session, viewer))
 
     async def show(self, viewer: Viewer, reference: str) -> DatasetView:
         """Raises `NoSuchDataset`, `StoreUnavailable`."""
@@ -126,7 +129,7 @@ class Datasets:
         """
         dataset, view, found = await self.split(viewer, reference, split)
         file = await self.row_files.opened(dataset, found)
-        chosen = range(offset, min(offset + limit, len(file)))
+        chosen = file.within(offset, limit, MOST_ANSWERED_BYTES)
         rows = await asyncio.to_thread(lambda: tuple(file.row(number) for number in chosen))
         return DatasetRows(dataset=view, split=found.name, offset=offset, rows=rows)
 
@@ -147,7 +150,7 @@ class Datasets:
         Raises `NoSuchDataset`, `FilesUnavailable`, `StoreUnavailable`.
         """
         named = references(config)
-        rows = await self._store.transact(
+        rows = await self._store.read(
             lambda session: {name: read_row(session, name) for name in named} if named else {}
         )
         return {
@@ -181,7 +184,7 @@ class Datasets:
             row = stored.find(session, viewer, reference)
             return row.id, stored.view(session, viewer, row)
 
-        return await self._store.transact(look)
+        return await self._store.read(look)
 
 
 def _require_distinct(wanted: CreateDataset) -> None:

@@ -38,7 +38,7 @@ class Uploads:
 
     async def progress(self, owner: str, sha256: str) -> UploadProgress:
         """How much of this file has come. Raises `StoreUnavailable`."""
-        return await self._store.transact(partial(_progress, owner, sha256))
+        return await self._store.read(partial(_progress, owner, sha256))
 
     async def take(
         self,

@@ -34,7 +34,7 @@ class Evaluations:
 
     async def list(self, viewer: Viewer, run: str) -> EvaluationList:
         """Oldest first. Raises `NoSuchRun`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: _list(session, viewer, run))
+        return await self._store.read(lambda session: _list(session, viewer, run))
 
     async def report(
         self, viewer: Viewer, run: str, number: int | None, solved_at: float
@@ -43,7 +43,7 @@ class Evaluations:
 
         Raises `NoSuchRun`, `NoSuchEvaluation`, `StoreUnavailable`.
         """
-        summary, groups, config = await self._store.transact(
+        summary, groups, config = await self._store.read(
             lambda session: _found(session, viewer, run, number)
         )
         return await asyncio.to_thread(_report, summary, groups, config, solved_at)

@@ -78,7 +78,7 @@ class ServedNames:
 
     async def listed(self, viewer: Viewer) -> tuple[ServedView, ...]:
         """Those that this viewer may use, their own first. Raises `StoreUnavailable`."""
-        rows = await self._store.transact(partial(names_of, viewer))
+        rows = await self._store.read(partial(names_of, viewer))
         return tuple(map(_view, rows))
 
 

@@ -38,8 +38,12 @@ NEWEST = Pinned()
 """Of a run whose policy a name follows."""
 
 
-class _Learned(BaseModel):
+class _Policy(BaseModel):
     version_issued: int = 0
+
+
+class _Learned(BaseModel):
+    policy: _Policy = Field(default_factory=_Policy)
 
 
 class _Done(BaseModel):
@@ -97,7 +101,7 @@ def starts_with_adapter(model: Model) -> bool:
 
 def _staying(session: Session, run: Run, model: Model) -> tuple[PolicyView, ...]:
     policies = policies_of(model)
-    issued = _Done.model_validate(run.progress or {}).learning.version_issued
+    issued = _Done.model_validate(run.progress or {}).learning.policy.version_issued
     n_coming = max(0, issued - policies[-1].version) if policies else 0
     if model.is_clients:
         n_coming = _n_publishing(session, model)

@@ -3,8 +3,6 @@
 Tools are told and called as in training: in the system message and in the words (`tools_in_chat`).
 """
 
-import numpy as np
-
 from warren_gateway.inference.questions import Question
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called, as_words, with_tools
@@ -19,7 +17,7 @@ from warren_schemas.openai import (
     SamplingRequest,
     ToolSpec,
 )
-from warren_schemas.transcript import NOT_SAMPLED, ChatMessage, Tokens, Transcript
+from warren_schemas.transcript import NO_TOKENS, ChatMessage, Transcript
 
 _NO_LIMIT = 1 << 30
 """More tokens than any context; the engine stops where the context ends."""
@@ -73,10 +71,4 @@ def _message(asked: AskedMessage) -> ChatMessage:
 def _plain(prompt: str | tuple[int, ...]) -> Transcript:
     if isinstance(prompt, str):
         return Transcript(messages=(ChatMessage(role="user", content=prompt),))
-    tokens = Tokens(
-        ids_T=np.array(prompt, np.int32),
-        mask_T=np.zeros(len(prompt), np.uint8),
-        logprobs_T=np.zeros(len(prompt), np.float32),
-        versions_T=np.full(len(prompt), NOT_SAMPLED, np.int32),
-    )
-    return Transcript(tokens=tokens)
+    return Transcript(tokens=NO_TOKENS.prompted(prompt))

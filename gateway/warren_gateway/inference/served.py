@@ -51,19 +51,19 @@ class Served:
         """Raises `NoSuchModel`, `StoreUnavailable`."""
         if "/" in name and name in self.offered:
             return _bare(name)
-        named = await self._store.transact(partial(_named, viewer, name))
+        named = await self._store.read(partial(_named, viewer, name))
         if named is not None:
             return named
         if name in self.offered:
             return _bare(name)
-        return await self._store.transact(partial(_policy, viewer, name))
+        return await self._store.read(partial(_policy, viewer, name))
 
     async def snapshot(self, viewer: Viewer, model: str, name: str) -> PolicyRef:
         """Of the snapshot of this very name, never of a version of this number.
 
         Raises `NoSuchModel`, `StoreUnavailable`.
         """
-        return await self._store.transact(partial(_kept_snapshot, viewer, model, name))
+        return await self._store.read(partial(_kept_snapshot, viewer, model, name))
 
     async def listed(self, viewer: Viewer) -> list[ServedModel]:
         """Base models, the names that are served, then for each run its policy as it moves on, and the newest
@@ -71,7 +71,7 @@ class Served:
 
         Raises `StoreUnavailable`.
         """
-        names, rows = await self._store.transact(
+        names, rows = await self._store.read(
             lambda session: (names_of(viewer, session), _trained(viewer, session))
         )
         named = [

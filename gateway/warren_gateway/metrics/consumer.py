@@ -94,7 +94,7 @@ class Metrics:
             await asyncio.sleep(self._retry_s)
 
     async def _record(self, run: RunId) -> None:
-        about = await self._store.transact(lambda session: folders.about(session, run))
+        about = await self._store.read(lambda session: folders.about(session, run))
         if about is None:
             return
         recorder = self._make_recorder(self._runs_dir, about)
@@ -118,7 +118,7 @@ class Metrics:
         """Runs that go on, and runs that ended while nobody recorded."""
         while True:
             try:
-                running = await self._store.transact(_running)
+                running = await self._store.read(_running)
                 return running | await self._in_thread(partial(folders.incomplete, self._runs_dir))
             except StoreUnavailable as error:
                 log.warning("metrics wait for the store: %s", error)

@@ -38,11 +38,11 @@ class Reports:
 
     async def page(self, viewer: Viewer, run: str, after: int) -> Page:
         """Up to `PAGE` rows behind this number, in order. Raises `NoSuchRun`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: _page(session, viewer, run, after))
+        return await self._store.read(lambda session: _page(session, viewer, run, after))
 
     async def at_checkpoints(self, viewer: Viewer, run: str) -> CheckpointMetricsList:
         """What was reported around each checkpoint. Raises `NoSuchRun`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: _at_checkpoints(session, viewer, run))
+        return await self._store.read(lambda session: _at_checkpoints(session, viewer, run))
 
 
 def _page(session: Session, viewer: Viewer, run: str, after: int) -> Page:

@@ -1,14 +1,10 @@
-"""What came of requests, and waiting for it.
+"""What came of requests, as the store has it.
 
-Invariants: an outcome that was delivered is kept for `KEPT_S` more, one that was not for `UNDELIVERED_S`; whoever
-waits is woken by the coordinator's commit, here or at another gateway, and looks into the store, so no wait depends
-on a message that may be lost: the last look is when the wait is over.
+Invariant: an outcome that was delivered is kept for `KEPT_S` more, one that was not for `UNDELIVERED_S`.
 """
 
-import asyncio
 import time
-from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -20,7 +16,6 @@ from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.problems import NoSuchFuture
 from warren_gateway.store.tables import Model, RequestRow, Run
 from warren_schemas.codec.wire import decode
-from warren_schemas.control import RequestsAnswered
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId, RunId, can_be_id
 from warren_schemas.training import OpDone, OpFailed, OpResult
@@ -65,36 +60,12 @@ class Pending:
 Outcome = Done | Failed | Pending
 
 
-class Waiters:
-    """Who waits for what at this gateway."""
-
-    def __init__(self) -> None:
-        self._events: dict[str, set[asyncio.Event]] = {}
-
-    @contextmanager
-    def watch(self, futures: Collection[str]) -> Generator[asyncio.Event]:
-        """Set when one of them may have its outcome."""
-        event = asyncio.Event()
-        for future in futures:
-            self._events.setdefault(future, set()).add(event)
-        try:
-            yield event
-        finally:
-            for future in futures:
-                self._events[future].discard(event)
-                if not self._events[future]:
-                    del self._events[future]
-
-    def answered(self, requests: Collection[str] | None) -> None:
-        """These have; None: any may have."""
-        for future in list(self._events) if requests is None else requests:
-            for event in self._events.get(future, ()):
-                event.set()
-
-    def hear(self, news: Sequence[RequestsAnswered]) -> None:
-        """What coordinators at other gateways tell."""
-        for item in news:
-            self.answered(item.requests)
+def outcome_of(request: Request, result: OpResult) -> Done | Failed:
+    """What its client is told."""
+    outcome = result.outcome
+    if isinstance(outcome, OpFailed):
+        return Failed(request, "user" if outcome.is_users else "server", outcome.reason)
+    return Done(request, outcome)
 
 
 def read(session: Session, viewer: Viewer, future: str) -> Outcome:
@@ -113,10 +84,7 @@ def read(session: Session, viewer: Viewer, future: str) -> Outcome:
     request = Request(row.id, ModelId(row.model_id), RunId(run.id), row.kind, asked)
     if row.outcome is None:
         return Pending(request, _reason(row, run), _n_ahead(session, row), RunState(run.state))
-    outcome = cast("OpResult", decode(row.outcome).items[0]).outcome
-    if isinstance(outcome, OpFailed):
-        return Failed(request, "user" if outcome.is_users else "server", outcome.reason)
-    return Done(request, outcome)
+    return outcome_of(request, cast("OpResult", decode(row.outcome).items[0]))
 
 
 def mark_delivered(session: Session, futures: Collection[str], now_s: float) -> None:

@@ -20,11 +20,12 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.models import kept, outcomes
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.creating import Created, insert_model, with_key
-from warren_gateway.models.outcomes import Done, Failed, Outcome, Waiters
+from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending
 from warren_gateway.models.owned import owned, readable
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request, touch
 from warren_gateway.models.viewing import Shown, shown, trainable_view
+from warren_gateway.models.waiters import Waiters
 from warren_gateway.runs import verbs
 from warren_gateway.runs.owned import read_by
 from warren_gateway.runs.service import KeyReused
@@ -55,6 +56,10 @@ class Notified(Protocol):
     def notify(self, run: RunId, /) -> None: ...
 
 
+class Driving(Notified, Protocol):
+    def notify_of_request(self, run: RunId, /) -> None: ...
+
+
 class Models:
     def __init__(
         self,
@@ -63,7 +68,7 @@ class Models:
         relay: Relay,
         waiters: Waiters,
         queue: Notified,
-        coordinators: Notified,
+        coordinators: Driving,
         *,
         limits: OwnerLimits = DEFAULT_LIMITS,
         places: Callable[[str], QueuePlace | None] = lambda _: None,
@@ -99,18 +104,16 @@ class Models:
 
     async def find(self, viewer: Viewer, key: str) -> TrainableView | None:
         """The caller's model that was made with this key. Raises `StoreUnavailable`."""
-        found = await self._store.transact(partial(_find, viewer, key))
+        found = await self._store.read(partial(_find, viewer, key))
         return None if found is None else self._view(found)
 
     async def info(self, viewer: Viewer, model: str) -> TrainableView:
         """Raises `NoSuchTrainable`, `StoreUnavailable`."""
-        return self._view(await self._store.transact(partial(_info, viewer, model)))
+        return self._view(await self._store.read(partial(_info, viewer, model)))
 
     async def newest(self, viewer: Viewer, limit: int) -> list[TrainableView]:
         """Those that the caller may read, newest first. Raises `StoreUnavailable`."""
-        return [
-            self._view(one) for one in await self._store.transact(partial(_newest, viewer, limit))
-        ]
+        return [self._view(one) for one in await self._store.read(partial(_newest, viewer, limit))]
 
     async def submit(
         self,
@@ -127,13 +130,15 @@ class Models:
         `StoreUnavailable`.
         """
         limits = self._limits
-        future, run = await self._store.transact(
+        accepted = await self._store.transact(
             lambda session: insert_request(session, viewer, model, wanted, key, sequence, limits)
         )
         if not self._store.is_private:  # else nothing was posted
             self._relay.notify()
-        self._coordinators.notify(RunId(run.id))
-        return future
+        if accepted.is_new:
+            self._waiters.accepted(accepted.run.owner, accepted.request)
+        self._coordinators.notify_of_request(accepted.request.run)
+        return accepted.request.id
 
     async def outcome(self, viewer: Viewer, future: str, wait_s: float = 0.0) -> Outcome:
         """What came of an op, waited for; `Pending` where nothing did in time.
@@ -144,7 +149,9 @@ class Models:
         with self._waiters.watch([future]) as event:
             while True:
                 event.clear()
-                found = await self._store.transact(partial(_read, viewer, future))
+                found = self._waiters.known(viewer, future)
+                if found is None or (found == "open" and not wait_s):
+                    found = await self._store.read(partial(_read, viewer, future))
                 if isinstance(found, Done | Failed):
                     self._delivered.add(future)
                     return found
@@ -153,7 +160,9 @@ class Models:
                         await event.wait()
                 except TimeoutError:
                     break
-            last = await self._store.transact(partial(_read, viewer, future)) if wait_s else found
+        if isinstance(found, Pending) and not wait_s:
+            return found
+        last = await self._store.read(partial(_read, viewer, future))
         if isinstance(last, Done | Failed):
             self._delivered.add(future)
         return last
@@ -173,15 +182,15 @@ class Models:
 
     async def kept(self, viewer: Viewer, model: str) -> KeptList:
         """Raises `NoSuchTrainable`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: kept.list_kept(session, viewer, model))
+        return await self._store.read(lambda session: kept.list_kept(session, viewer, model))
 
     async def kept_of(self, models: Collection[str]) -> dict[str, KeptList]:
         """Of many models, which the caller was shown. Raises `StoreUnavailable`."""
-        return await self._store.transact(lambda session: kept.kept_of(session, models))
+        return await self._store.read(lambda session: kept.kept_of(session, models))
 
     async def checkpoint(self, viewer: Viewer, path: str) -> ModelCheckpoint:
         """The one that `MODEL/NAME` names. Raises `NoSuchKept`, `StoreUnavailable`."""
-        return await self._store.transact(lambda session: kept.resolved(session, viewer, path))
+        return await self._store.read(lambda session: kept.resolved(session, viewer, path))
 
     async def delete_kept(self, viewer: Viewer, model: str, asked: KeptAsked) -> KeptList:
         """What is left. Raises `NoSuchTrainable`, `NoSuchKept`, `KeptInUse`, `StoreUnavailable`."""

@@ -6,6 +6,7 @@ whatever else it came with, and another one is refused. A model that is closed o
 
 import hashlib
 import time
+from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, func, or_, select
@@ -13,8 +14,10 @@ from sqlmodel import Session, col, func, or_, select
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
+from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.kept import resolve
+from warren_gateway.models.outcomes import Request
 from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
 from warren_gateway.models.space import within_space
@@ -38,6 +41,15 @@ MOST_WAITING_BYTES = 128 * 1024 * 1024
 FUTURE = "future"
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A request, which may have been there before."""
+
+    request: Request
+    run: Run
+    is_new: bool
+
+
 def encoded(body: OpBody) -> bytes:
     """The op as a wire message; the same one gives the same bytes. Raises `InvalidOp`."""
     envelope = Envelope(id=MessageId("request"))
@@ -55,11 +67,8 @@ def insert_request(
     key: str | None = None,
     sequence: int | None = None,
     limits: OwnerLimits = DEFAULT_LIMITS,
-) -> tuple[str, Run]:
-    """The future, and the run of the model.
-
-    Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`.
-    """
+) -> Accepted:
+    """Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`."""
     run, row = owned(session, viewer, model, for_update=True)
     touch(run, session)
     body, asked = wanted.body, wanted.asked
@@ -73,24 +82,28 @@ def insert_request(
         if known.digest != digest:
             what = f"key {key}" if known.key == key and key else f"sequence number {sequence}"
             raise RequestConflict(what, known.id)
-        return known.id, run
+        return Accepted(_request(known.id, run, row, known.kind, asked), run, is_new=False)
     _require_open(run)
     _require_place(session, row, len(message))
-    body = within_space(session, run.owner, row, body, asked, limits)
+    allowed = within_space(session, run.owner, row, body, asked, limits)
     request = RequestRow(
         id=new_id(FUTURE),
         model_id=row.id,
         key=key,
         sequence=sequence,
         digest=digest,
-        kind=body.kind,
+        kind=allowed.kind,
         asked=asked.model_dump(),
-        body=encoded(body),
+        body=message if allowed is body else encoded(allowed),
         arrived_s=time.time(),
     )
     session.add(request)
     tell(session, run)
-    return request.id, run
+    return Accepted(_request(request.id, run, row, allowed.kind, asked), run, is_new=True)
+
+
+def _request(future: str, run: Run, model: Model, kind: str, asked: Asked) -> Request:
+    return Request(future, ModelId(model.id), RunId(run.id), kind, asked)
 
 
 def touch(run: Run, session: Session) -> None:

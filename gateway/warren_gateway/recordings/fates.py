@@ -51,6 +51,7 @@ class _Member:
     """Of the ending that counted."""
     fate: Fate | None
     """None while it is not decided."""
+    group_size: int
 
     def fate_of(self, item: EpisodeEnded, position: Position) -> Fate | None:
         if self.fate is not None:
@@ -73,6 +74,7 @@ class Fates:
             fate=fate.name if fate else None,
             step=fate.step if fate else None,
             advantage=fate.advantage if fate else None,
+            group_size=member.group_size if member else None,
             trajectory=item,
         )
 
@@ -102,10 +104,15 @@ def _rows(session: Session, run: str, groups: Collection[str]) -> Sequence[Group
 
 def _members(row: GroupRow, config: TrainConfig) -> list[_Member]:
     if row.outcomes is None:
-        return [_Member(attempt, None, None) for attempt in row.attempts]
+        return [_Member(attempt, None, None, row.n_members) for attempt in row.attempts]
     advantages_by_member = _advantages(row.outcomes, config)
     return [
-        _Member(attempt, outcome.get("position"), _fate(outcome, advantages_by_member.get(number)))
+        _Member(
+            attempt,
+            outcome.get("position"),
+            _fate(outcome, advantages_by_member.get(number)),
+            row.n_members,
+        )
         for number, (attempt, outcome) in enumerate(zip(row.attempts, row.outcomes, strict=True))
     ]
 

@@ -29,25 +29,25 @@ class Recordings:
 
         Raises `NoSuchRun`, `StoreUnavailable`.
         """
-        return await self._store.transact(lambda session: _end(session, viewer, run))
+        return await self._store.read(lambda session: _end(session, viewer, run))
 
     async def progress(self, run: str) -> tuple[int, bool]:
         """How far the run has read its stream, and whether it is over."""
-        return await self._store.transact(lambda session: _progress(session, run))
+        return await self._store.read(lambda session: _progress(session, run))
 
     async def config(self, run: str) -> TrainConfig | None:
         """None where only a newer gateway can read it."""
-        return await self._store.transact(
+        return await self._store.read(
             lambda session: readable_config(session.get_one(Run, run)),
         )
 
     async def to_archive(self) -> list[RunId]:
         """Runs whose trajectories may lack in the archive: those that go on or ended lately."""
-        return await self._store.transact(_to_archive)
+        return await self._store.read(_to_archive)
 
     async def fates(self, run: str, items: Sequence[EpisodeEnded]) -> Fates:
         """What became of these episodes, as far as it is decided."""
-        return await self._store.transact(lambda session: fates_of(session, run, items))
+        return await self._store.read(lambda session: fates_of(session, run, items))
 
 
 def _end(session: Session, viewer: Viewer, run: str) -> int:

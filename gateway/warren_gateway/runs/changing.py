@@ -56,8 +56,12 @@ class InvalidChange(Exception):
         self.lines = lines
 
 
+class _Steps(BaseModel):
+    n_trained: int = 0
+
+
 class _Learned(BaseModel):
-    n_trained_steps: int = 0
+    steps: _Steps = Field(default_factory=_Steps)
 
 
 class _Done(BaseModel):
@@ -151,7 +155,7 @@ def _require_steps_left(
         return
     if row.started_s is None:
         require_checkpoint(session, viewer, after)
-    n_taken = _Done.model_validate(row.progress or {}).learning.n_trained_steps
+    n_taken = _Done.model_validate(row.progress or {}).learning.steps.n_trained
     if steps < n_taken:
         why = f"Run {row.id} has taken {n_taken} steps already, more than limits.steps of {steps}"
         raise WrongState(why, f"`warren runs finish {row.id}` ends its training now.")

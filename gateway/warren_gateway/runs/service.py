@@ -22,7 +22,7 @@ from sqlmodel import Session, col, select
 
 from warren_broker.errors import BrokerError
 from warren_broker.port import Broker
-from warren_broker.topology import Stream, run_events
+from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.probe import within
 from warren_gateway.runs import verbs
@@ -115,7 +115,7 @@ class Runs:
 
         Raises as `submit_run`, and `NoSuchRun`, `RunHasEnded`, `WrongState`.
         """
-        owner, body = await self._store.transact(partial(retrial, viewer, run))
+        owner, body = await self._store.read(partial(retrial, viewer, run))
         return await self._submit(viewer, owner, body, retry_of=run)
 
     async def _submit(
@@ -131,18 +131,17 @@ class Runs:
                 raise
         if known is not None:
             return self._known(known, body), False
-        await self._declare(*streams_of(run.id, body.config))
         self._announce_new(RunId(run.id), body.config)
         return self._view(run), True
 
     async def show(self, viewer: Viewer, run: str) -> RunView:
         """Raises `NoSuchRun`, `StoreUnavailable`."""
-        row, history = await self._store.transact(partial(_get_with_history, viewer, run))
+        row, history = await self._store.read(partial(_get_with_history, viewer, run))
         return run_view(row, self._runs_dir, history, self._places(row.id))
 
     async def has_unsent_events(self, run: str) -> bool:
         """Whether an event of the run may not be in its stream yet. Raises `StoreUnavailable`."""
-        return await self._store.transact(lambda session: is_unsent(session, run_events(run)))
+        return await self._store.read(lambda session: is_unsent(session, run_events(run)))
 
     async def newest(
         self,
@@ -157,7 +156,7 @@ class Runs:
 
         Raises `StoreUnavailable`.
         """
-        rows = await self._store.transact(partial(newest_runs, viewer, state, limit, shared, sweep))
+        rows = await self._store.read(partial(newest_runs, viewer, state, limit, shared, sweep))
         return [self._view(row) for row in rows]
 
     async def cancel(self, viewer: Viewer, run: str, *, save: bool = False) -> RunView:
@@ -194,7 +193,7 @@ class Runs:
 
     async def checkpoints(self, viewer: Viewer, run: str) -> CheckpointList:
         """What is kept of the run's model. Raises `NoSuchRun`, `StoreUnavailable`."""
-        return await self._store.transact(
+        return await self._store.read(
             lambda session: list_checkpoints(session, _get(viewer, run, session))
         )
 
@@ -203,7 +202,7 @@ class Runs:
 
         Raises `NoSuchRun`, `RunInUse`, `StoreUnavailable`.
         """
-        view = self._view(await self._store.transact(partial(_own, viewer, run)))
+        view = self._view(await self._store.read(partial(_own, viewer, run)))
         if view.config is None:
             raise RunInUse(f"{run} is of a newer gateway; ask that one to delete it")
         await self._store.transact(lambda session: delete_run(session, _own(viewer, run, session)))
@@ -217,24 +216,17 @@ class Runs:
 
     async def owned(self, viewer: Viewer, runs: Collection[str]) -> set[str]:
         """Those of these runs that are this viewer's."""
-        return await self._store.transact(lambda session: owned_runs(session, viewer, runs))
+        return await self._store.read(lambda session: owned_runs(session, viewer, runs))
 
     async def live_models(self, viewer: Viewer) -> list[LiveModel]:
         """Models of this viewer's runs that are still trained."""
-        return await self._store.transact(partial(_live_models, viewer))
+        return await self._store.read(partial(_live_models, viewer))
 
     def _known(self, row: Run, body: SubmitRun) -> RunView:
         """The run that this idempotency key has already made. Raises `KeyReused`."""
         if readable_submission(row) != body.config:
             raise KeyReused(row.id)
         return self._view(row)
-
-    async def _declare(self, *streams: Stream) -> None:
-        """For whoever follows the run from its first moment; its coordinator makes sure of it."""
-        try:
-            await within(DECLARE_S, self._broker.declare(*streams))
-        except BrokerError as error:
-            log.warning("a run was submitted while the broker is away: %s", error)
 
     def _announce_new(self, run: RunId, config: TrainConfig) -> None:
         """One that waits for a trainer is nobody's to drive before the scheduler admits it."""

@@ -44,7 +44,7 @@ class Sharing:
 
     async def listed(self, viewer: Viewer) -> tuple[ShareView, ...]:
         """Given by this user or to them, newest first; to an admin all."""
-        return await self._store.transact(partial(_listed, viewer))
+        return await self._store.read(partial(_listed, viewer))
 
 
 def _share(viewer: Viewer, run: str, wanted: ShareRun, session: Session) -> ShareView:

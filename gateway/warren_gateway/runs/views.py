@@ -72,6 +72,7 @@ def worker_view(seen: Seen) -> WorkerView:
         last_seen_s=seen.at_s,
         loading=beat.loading,
         may_load=beat.may_load,
+        cannot_load={one.base_model: one.reason for one in beat.cannot_load},
         n_devices=beat.n_devices,
         is_draining=beat.is_draining,
     )

@@ -9,6 +9,7 @@ from warren_gateway.loadable import coming
 from warren_gateway.scheduling.lines import JobLine
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.ids import ModelId
 
 HELD_BACK = "its run has nothing to train before its environments are there again"
 
@@ -20,9 +21,15 @@ class Blockers:
         self._advice = advice
         self._of_role = {role: [w for w in workers if w.role is role] for role in WorkerRole}
         self._known: dict[tuple[str, ...], str | None] = {}
+        self._reasons: dict[ModelId, str | None] = {}
 
     def reason(self, job: JobLine) -> str | None:
         """A sentence without its full stop; None for a job that can move."""
+        if job.model_id not in self._reasons:
+            self._reasons[job.model_id] = self._find_reason(job)
+        return self._reasons[job.model_id]
+
+    def _find_reason(self, job: JobLine) -> str | None:
         if job.is_held_back:
             return HELD_BACK
         if not job.plays_at_once or job.is_interrupted:
@@ -51,7 +58,7 @@ class Blockers:
             samplers = self._of_role[WorkerRole.SAMPLER]
             is_there = any(base_model in one.offers for one in samplers)
             is_told = self._is_told(base_model, n_gpus)
-            is_there |= is_told and any(base_model in one.may_load for one in samplers)
+            is_there |= is_told and any(one.loads_if_told(base_model) for one in samplers)
             reason = nobody_offers(self._advice, WorkerRole.SAMPLER, base_model, samplers)
             self._known[key] = None if is_there else reason
         return self._known[key]

@@ -65,7 +65,7 @@ class Draining:
         while True:
             self._due.clear()
             try:
-                wanted = await self._store.transact(_wanted)
+                wanted = await self._store.read(_wanted)
                 await self._tell(wanted)
             except (StoreUnavailable, BrokerUnavailable) as error:
                 log.warning("orders to drain workers wait: %s", error)

@@ -1,12 +1,16 @@
 """The jobs that are not over, read as plain tuples: a thousand of them wait, and all are read at each decision."""
 
-from typing import NamedTuple
+import json
+from functools import lru_cache
+from typing import NamedTuple, cast
 
-from sqlalchemy import select
+from sqlalchemy import Executable, Text, select
+from sqlalchemy import cast as sql_cast
 from sqlmodel import Session, SQLModel, col
 
 from warren_gateway.scheduling.policy import HeldJob, WaitingJob
 from warren_gateway.store.tables import JobRow, Run
+from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId, RunId, WorkerId
 
 OPEN = ("queued", "admitted", "taken")
@@ -68,15 +72,38 @@ class JobLine(NamedTuple):
 
 
 _TABLE = SQLModel.metadata.tables["job"]
-_COLUMNS = [_TABLE.c[name] for name in JobLine._fields[:-3]]
-_OPEN = (
+_ENVIRONMENTS = JobLine._fields.index("environments")
+_COLUMNS = [
+    sql_cast(_TABLE.c[name], Text) if name == "environments" else _TABLE.c[name]
+    for name in JobLine._fields[:-3]
+]
+_LINES = (
     select(*_COLUMNS, col(Run.waiting_for), col(Run.coordinator), col(Run.priority))
     .join(Run, col(Run.id) == col(JobRow.run_id))
-    .where(col(JobRow.state).in_(OPEN))
     .order_by(col(JobRow.queued_s), col(JobRow.number))
 )
+_OPEN = _LINES.where(col(JobRow.state).in_(OPEN))
+_AT_REST = [*(state for state in RunState if state.is_final), RunState.PAUSED]
+_GOING = _LINES.where(col(Run.state).not_in(_AT_REST))
 
 
 def open_jobs(session: Session) -> list[JobLine]:
     """In the order in which they queued."""
-    return [JobLine._make(row) for row in session.connection().execute(_OPEN)]
+    return _lines(session, _OPEN)
+
+
+def without_trainer(session: Session) -> list[JobLine]:
+    """Of runs that go on and need samplers alone: evaluations of a base model."""
+    return [job for job in _lines(session, _GOING) if job.state not in OPEN]
+
+
+def _lines(session: Session, query: Executable) -> list[JobLine]:
+    n = _ENVIRONMENTS
+    rows = session.connection().execute(query)
+    return [JobLine._make((*row[:n], _parsed(row[n]), *row[n + 1 :])) for row in rows]
+
+
+@lru_cache(maxsize=1024)
+def _parsed(environments: str) -> list[tuple[str, str]]:
+    """A thousand jobs play a handful of things; nobody changes what they share."""
+    return cast("list[tuple[str, str]]", json.loads(environments))

@@ -1,7 +1,8 @@
 """Base models that nobody holds, loaded by idle GPU workers that may (`--may-load`).
 
 Which worker loads what is the policy's decision; it is kept in the store with its time. Nobody holds a base model for
-a job whose GPUs those that hold it don't have.
+a job whose GPUs those that hold it don't have. A run that needs no trainer has its base model loaded where neither a
+sampler nor a trainer has it.
 
 Invariants
 - An order is sent again as long as the worker is there and its heartbeats don't say that it loads.
@@ -17,6 +18,7 @@ from sqlalchemy import union
 from sqlmodel import Session, col, select
 
 from warren_broker.topology import trainer
+from warren_gateway.scheduling.lines import JobLine, without_trainer
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import JobRow, Run, SchedulerRow, ServedRow
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -52,6 +54,15 @@ def in_use(session: Session, workers: Sequence[Heartbeat]) -> InUse:
     )
     names = select(col(ServedRow.base_model), None).where(col(ServedRow.until_s).is_(None))
     return {(base, worker) for base, worker in session.connection().execute(union(runs, names))}
+
+
+def unsampled(session: Session, workers: Sequence[Heartbeat]) -> list[JobLine]:
+    """Runs that need samplers alone, and have none; not looked up where no worker may load anything."""
+    if not any(beat.may_load for beat in workers):
+        return []
+    samplers = (beat for beat in workers if beat.role is WorkerRole.SAMPLER)
+    offered = {base for beat in samplers for base in beat.offers}
+    return [job for job in without_trainer(session) if job.base_model not in offered]
 
 
 def spared(beat: Heartbeat, workers: Sequence[Heartbeat], used: InUse) -> bool:

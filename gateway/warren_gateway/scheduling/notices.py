@@ -31,7 +31,6 @@ MOST_AT_ONCE = 32
 REST_S = 0.25
 """Until the next ones are told."""
 
-_BUSY = "every trainer that offers"
 _RUN = SQLModel.metadata.tables["run"]
 _TELL = update(_RUN).where(_RUN.c.id == bindparam("run")).values(waiting_for=bindparam("reason"))
 
@@ -47,18 +46,20 @@ class Told:
 def tell(
     session: Session,
     jobs: Sequence[JobLine],
+    admitted: Sequence[JobLine],
     trainers: Sequence[Heartbeat],
     missing: Callable[[JobLine], str | None],
     advice: Advice,
     *,
     now_s: float,
 ) -> Told:
-    """`jobs` are those that were not admitted, those that are next first; `missing`: a reason."""
+    """`jobs` are those that were not admitted, those that are next first; `admitted`: those that have a place;
+    `missing`: a reason."""
     fresh = [job for job in jobs if job.coordinator is None]
     due = [job for job in fresh if job.queued_s + PATIENCE_S <= now_s]
     times = (job.queued_s + PATIENCE_S for job in fresh)
     next_s = min((time_s for time_s in times if time_s > now_s), default=None)
-    holders = _Holders(session, trainers, advice)
+    holders = _Holders(session, admitted, trainers, advice)
     news: list[tuple[RunId, str | None]] = []
     for place, job in enumerate(due):
         reason = missing(job) or holders.reason(job, is_next=place == 0)
@@ -74,8 +75,15 @@ def tell(
 class _Holders:
     """Who has the trainers of a base model, looked up once for all that wait for it."""
 
-    def __init__(self, session: Session, trainers: Sequence[Heartbeat], advice: Advice) -> None:
+    def __init__(
+        self,
+        session: Session,
+        admitted: Sequence[JobLine],
+        trainers: Sequence[Heartbeat],
+        advice: Advice,
+    ) -> None:
         self._session = session
+        self._admitted = admitted
         self._trainers = trainers
         self._advice = advice
         self._runs: dict[str, dict[ModelId, TrainedRun]] = {}
@@ -83,7 +91,7 @@ class _Holders:
 
     def reason(self, job: JobLine, *, is_next: bool) -> str:
         """It is told once, and kept true for the job that is next."""
-        if job.told is not None and job.told.startswith(_BUSY) and not is_next:
+        if job.told is not None and busy.is_told(job.told) and not is_next:
             return job.told
         key = job.base_model, job.owner, job.is_full, job.n_gpus
         if key not in self._reasons:
@@ -99,8 +107,15 @@ class _Holders:
 
     def _runs_of(self, base: str) -> dict[ModelId, TrainedRun]:
         if base not in self._runs:
-            self._runs[base] = runs_of(self._session, busy.holding(base, self._trainers))
+            admitted = self._admitted_with(base)
+            runs = runs_of(self._session, busy.holding(base, self._trainers) | admitted)
+            self._runs[base] = {
+                model: busy.placed(run) if model in admitted else run for model, run in runs.items()
+            }
         return self._runs[base]
+
+    def _admitted_with(self, base: str) -> frozenset[ModelId]:
+        return frozenset(job.model_id for job in self._admitted if job.base_model == base)
 
 
 def _tell(session: Session, news: Sequence[tuple[RunId, str | None]], now_s: float) -> None:

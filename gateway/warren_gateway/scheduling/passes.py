@@ -1,25 +1,29 @@
 """One decision of the scheduler: read, decide, write, in one transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import update
 from sqlmodel import Session, col
 
-from warren_broker.topology import trainer
+from warren_broker.topology import RUN_CHANGES, trainer
 from warren_gateway.advice import Advice
+from warren_gateway.coordinator.run_leases import TO_COME, call_for
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
 from warren_gateway.scheduling.deadlines import give_up
+from warren_gateway.scheduling.leaving import leaving_models
 from warren_gateway.scheduling.lines import JobLine, open_jobs
-from warren_gateway.scheduling.loading import in_use, on_their_way, order_loads
+from warren_gateway.scheduling.load_budget import charge, within_budget
+from warren_gateway.scheduling.loading import in_use, on_their_way, order_loads, unsampled
 from warren_gateway.scheduling.owner_shares import owner_shares
 from warren_gateway.scheduling.policy import Decision, Place, decide
 from warren_gateway.scheduling.trainer_states import trainer_states
 from warren_gateway.store.outbox import post
+from warren_gateway.store.store import GATEWAY
 from warren_gateway.store.tables import JobRow, SchedulerRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
-from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.control import Heartbeat, RunChanged, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import RunId
 from warren_schemas.training import KeepForJob
@@ -30,12 +34,14 @@ class Outcome:
     """Of one decision."""
 
     admitted: tuple[RunId, ...]
+    next: tuple[RunId, ...]
+    """Whose coordinators get ready, because they are admitted soon."""
     given_up: tuple[RunId, ...]
     """They have waited for too long: a coordinator ends them."""
     places: Mapping[RunId, Place]
     told: notices.Told
     has_orders: bool
-    """Orders to trainers wait in the outbox."""
+    """Orders to trainers, or words to other gateways, wait in the outbox."""
 
 
 def run_pass(
@@ -49,21 +55,28 @@ def run_pass(
     row = session.get_one(SchedulerRow, 1, with_for_update=True)
     jobs = open_jobs(session)
     waiting = [job for job in jobs if job.state == "queued"]
-    held = [job.held() for job in jobs if job.state != "queued"]
+    placed = [job for job in jobs if job.state != "queued"]
+    held = [job.held() for job in placed]
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     blockers = Blockers(workers, advice)
     away = on_their_way(row, trainers, now_s)
+    leaving = leaving_models(session, trainers, {job.model for job in held})
+    wanted = unsampled(session, workers)
+    most = limits.of_all(session, {job.owner for job in wanted}) if wanted else {}
+    evaluations = within_budget(wanted, row, most, now_s)
     decision = decide(
         [job.waiting(n, blockers.reason(job)) for n, job in enumerate(waiting)],
         held,
-        trainer_states(workers, held, row.reserved, in_use(session, workers), away),
+        trainer_states(workers, held, row.reserved, in_use(session, workers), away, leaving),
         owner_shares(session, {job.owner for job in jobs}, limits, now_s),
+        sampled=[job.waiting(n, None) for n, job in enumerate(evaluations)],
         now_s=now_s,
     )
     reserved = {str(worker): str(model) for worker, model in decision.reserved.items()}
     if row.reserved != reserved:
         row.reserved = reserved
     has_orders = _keep(session, trainers, decision)
+    charge(row, decision.load.values(), evaluations, waiting, now_s)
     has_orders |= order_loads(session, row, trainers, decision.load, away, now_s)
     admitted = _admit(session, decision, now_s)
     by_model = {job.model_id: job for job in waiting}
@@ -73,9 +86,14 @@ def run_pass(
     def missing(job: JobLine) -> str | None:
         return blockers.missing(job, decision.places[job.model_id].reason)
 
-    told = notices.tell(session, left, trainers, missing, advice, now_s=now_s)
+    placed += [by_model[model] for model in decision.admitted]
+    told = notices.tell(session, left, placed, trainers, missing, advice, now_s=now_s)
     given_up = give_up(session, left, decision.places)
-    return Outcome(admitted, given_up, places, told, has_orders)
+    changed = {*admitted, *given_up}
+    has_orders |= _tell_others(session, [job for job in waiting if job.run_id in changed])
+    coming = (by_model[model] for model in decision.next)
+    ready = call_for(session, [job.run_id for job in coming if job.coordinator is None])
+    return Outcome(admitted, ready, given_up, places, told, has_orders)
 
 
 def _keep(session: Session, trainers: Sequence[Heartbeat], decision: Decision) -> bool:
@@ -85,6 +103,15 @@ def _keep(session: Session, trainers: Sequence[Heartbeat], decision: Decision) -
         order = KeepForJob(envelope=Envelope(), model=decision.reserved.get(beat.worker))
         post(session, trainer(beat.worker), order)
     return bool(late)
+
+
+def _tell_others(session: Session, jobs: Iterable[JobLine]) -> bool:
+    """Gateways that drive these runs hear of it at once; they would look at the next renewal of their leases."""
+    near = (None, TO_COME, session.info.get(GATEWAY))
+    far = [job.run_id for job in jobs if job.coordinator not in near]
+    changes = (RunChanged(envelope=Envelope(run=run), changed_run=run) for run in far)
+    post(session, RUN_CHANGES, *changes)
+    return bool(far)
 
 
 def _admit(session: Session, decision: Decision, now_s: float) -> tuple[RunId, ...]:

@@ -38,8 +38,8 @@ class Scheduler:
         limits: OwnerLimits = DEFAULT_LIMITS,
         tick_s: float = TICK_S,
     ) -> None:
-        """`due` is set by whoever has changed a job; `admitted` is told of every run that may go on, or has to
-        end, which takes a coordinator."""
+        """`due` is set by whoever has changed a job; `admitted` is told of every run that may go on, has to get ready, or
+        has to end, which takes a coordinator."""
         self._store = store
         self._registry = registry
         self._relay = relay
@@ -99,7 +99,7 @@ class Scheduler:
         self._places = outcome.places
         if outcome.told.has_told or outcome.has_orders:
             self._relay.notify()
-        for run in (*outcome.admitted, *outcome.given_up):
+        for run in (*outcome.admitted, *outcome.next, *outcome.given_up):
             self._admitted(run)
 
     async def _watch_workers(self) -> None:

@@ -30,6 +30,8 @@ PAGE = 256
 RETRY_S = 1.0
 TURN_S = 0.2
 """How long a message waits for its turn when another gateway has an older one for the stream."""
+FORGET_S = 0.1
+"""How long a message that was sent may stay in a table that no other gateway reads: it goes with the next page."""
 LOOK_S = 5.0
 """How often a relay looks for what a gateway left behind that died between commit and sending: what
 lies there at two looks in a row."""
@@ -117,6 +119,9 @@ class Relay:
         self._posted.set()
         self._busy: set[str] = set()
         """Names of the addresses that messages are on their way to."""
+        self._passed_over: set[str] = set()
+        """Of these, at the last look: more may lie there for them."""
+        self._will_forget = False
         self._sent: list[int] = []
         """Confirmed, and still in the table."""
         self._newest_seen = 0
@@ -153,7 +158,7 @@ class Relay:
     async def _look_for_orphans(self) -> None:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._looked_s >= self._look_s:
-            newest = await self._store.transact(_newest)
+            newest = await self._store.read(_newest)
             self._orphaned_to, self._newest_seen = self._newest_seen, newest
             self._looked_s = now_s
 
@@ -175,6 +180,7 @@ class Relay:
     async def _turn_page(self) -> list[tuple[OutboxRow, bool]]:
         only = None if self._store.is_private else self._store.gateway
         sent, busy = list(self._sent), set(self._busy)
+        self._passed_over = set(busy)
         page = await self._store.transact(
             partial(_next_page, sent, only, self._orphaned_to, busy, self._n_page)
         )
@@ -190,9 +196,23 @@ class Relay:
                 self._sent.append(row.id)
         except BrokerError as error:
             log.warning("outbox waits: %s", error)
+            self._passed_over.add(address.name)
             await asyncio.sleep(RETRY_S)
         finally:
             self._busy.discard(address.name)
+            self._look_again(address)
+
+    def _look_again(self, address: Address) -> None:
+        """At once where more may lie there for it; else soon, to forget what was sent: a look costs a transaction."""
+        if address.name in self._passed_over or not self._store.is_private:
+            self._posted.set()
+        elif not self._will_forget:
+            self._will_forget = True
+            asyncio.get_running_loop().call_later(FORGET_S, self._forget)
+
+    def _forget(self) -> None:
+        self._will_forget = False
+        if self._sent:
             self._posted.set()
 
     async def _publish(self, address: Address, row: OutboxRow) -> None:

@@ -1,15 +1,18 @@
 """The store's door: transactions in threads, so that the event loop stays free.
 
-SQLite (in WAL mode) has one thread and so one writer, and what waits for it is committed together; PostgreSQL has a
-small pool. Work that fails
-because the database is away, or takes no writes, raises `StoreUnavailable`. The transaction then had no effect, unless the
-connection was lost in the very moment of the commit: whoever tries again must recognise what it did.
+SQLite (in WAL mode) has one thread and so one writer, and what waits for it is committed together. What only reads has
+threads of its own there and waits for no disk: it sees all that was committed before it began, and what is under way it
+does not see. PostgreSQL has a small pool for both. Work that fails because the database is away, or takes no writes,
+raises `StoreUnavailable`. The transaction then had no effect, unless the connection was lost in the very moment of the
+commit: whoever tries again must recognise what it did.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +26,7 @@ from sqlmodel import Session, create_engine
 from warren_gateway.private import make_private_file
 from warren_gateway.store.group_commit import GroupCommit
 from warren_gateway.store.migrate import upgrade
+from warren_gateway.store.reading import is_refused_write, reading
 from warren_schemas.ids import new_id
 
 T = TypeVar("T")
@@ -30,6 +34,7 @@ T = TypeVar("T")
 GATEWAY = "gateway"
 """Key of a session's `info`: whose transaction it is."""
 POSTGRES_THREADS = 4
+SQLITE_READERS = 2
 CONNECT_S = 5
 IDLE_IN_TRANSACTION_S = 5
 
@@ -39,7 +44,7 @@ class StoreUnavailable(Exception):
 
 
 class Store:
-    """Hand `transact` a function of a session; it runs in a thread, in one transaction."""
+    """Hand `transact` or `read` a function of a session; it runs in a thread, in one transaction."""
 
     def __init__(self, engine: Engine, n_threads: int) -> None:
         self._engine = engine
@@ -47,7 +52,10 @@ class Store:
         """Who we are in this store: holder of leases, poster of messages."""
         self.is_private = engine.dialect.name == "sqlite"
         """Whether no other gateway shares it."""
-        self._threads = ThreadPoolExecutor(n_threads, thread_name_prefix="store")
+        self._threads = _threads(n_threads)
+        self._reading = reading(engine)
+        has_own = self._reading.pool is not engine.pool
+        self._readers = _threads(SQLITE_READERS) if has_own else self._threads
         info = {GATEWAY: self.gateway}
         self._group = GroupCommit(engine, self._threads, info) if self.is_private else None
 
@@ -59,19 +67,23 @@ class Store:
             await asyncio.to_thread(_make_file, make_url(url).database)
         engine = _sqlite(url) if is_sqlite else _postgres(url)
         store = cls(engine, 1 if is_sqlite else POSTGRES_THREADS)
+        async with AsyncExitStack() as unless_open:
+            unless_open.push_async_callback(store.close)
+            await store._upgrade(url)
+            unless_open.pop_all()
+        return store
+
+    async def _upgrade(self, url: str) -> None:
         try:
-            await store._in_thread(lambda: upgrade(engine))
+            await self._in_thread(self._threads, partial(upgrade, self._engine))
         except (DatabaseError, InterfaceError) as error:
-            await store.close()
             raise StoreUnavailable(
                 f"can't open the store at {describe(url)}: {error.orig}"
             ) from error
         except CommandError as error:
-            await store.close()
             raise StoreUnavailable(
                 f"the store at {describe(url)} is of a newer Warren than this one ({error})"
             ) from error
-        return store
 
     @property
     def description(self) -> str:
@@ -82,31 +94,60 @@ class Store:
 
         Raises `StoreUnavailable` when the database is away.
         """
-        try:
+        with _told_as_unavailable():
             if self._group is not None:
                 return await _to_its_end(self._group.transact(work))
-            return await self._in_thread(lambda: self._transact(work))
-        except (OperationalError, InterfaceError) as error:
-            raise StoreUnavailable(str(error.orig)) from error
-        except InternalError as error:
-            if not _takes_no_writes(error):
-                raise
-            raise StoreUnavailable(str(error.orig)) from error
+            return await self._in_thread(self._threads, partial(self._run, self._engine, work))
 
-    def _transact(self, work: Callable[[Session], T]) -> T:
+    async def read(self, work: Callable[[Session], T]) -> T:
+        """Run `work`, which changes nothing.
+
+        Raises `StoreUnavailable` when the database is away, and `TypeError` when `work` writes.
+        """
+        with _told_as_unavailable():
+            return await self._in_thread(self._readers, partial(self._read, work))
+
+    def _read(self, work: Callable[[Session], T]) -> T:
+        try:
+            return self._run(self._reading, work)
+        except (OperationalError, InternalError) as error:
+            if not is_refused_write(error):
+                raise
+            raise TypeError(f"what only reads would write: {error.orig}") from error
+
+    def _run(self, engine: Engine, work: Callable[[Session], T]) -> T:
         info = {GATEWAY: self.gateway}
-        with (
-            Session(self._engine, expire_on_commit=False, info=info) as session,
-            session.begin(),
-        ):
+        with Session(engine, expire_on_commit=False, info=info) as session, session.begin():
             return work(session)
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await _to_its_end(asyncio.get_running_loop().run_in_executor(self._threads, work))
+    async def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        return await _to_its_end(asyncio.get_running_loop().run_in_executor(threads, work))
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown)
+        """End all connections, also when cancelled meanwhile."""
+        await _to_its_end(asyncio.get_running_loop().run_in_executor(None, self._end))
+
+    def _end(self) -> None:
+        for threads in {self._readers, self._threads}:
+            threads.shutdown()
+        self._reading.dispose()
         self._engine.dispose()
+
+
+def _threads(n: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n, thread_name_prefix="store")
+
+
+@contextlib.contextmanager
+def _told_as_unavailable() -> Generator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise StoreUnavailable(str(error.orig)) from error
+    except InternalError as error:
+        if not _takes_no_writes(error):
+            raise
+        raise StoreUnavailable(str(error.orig)) from error
 
 
 async def _to_its_end(future: "asyncio.Future[T]") -> T:

@@ -39,15 +39,15 @@ class Accounts:
 
     async def used(self, viewer: Viewer, begin_s: float, end_s: float) -> list[UsageEvent]:
         """By days, of the runs of the protocol's clients. Raises `TooMany`, and `StoreUnavailable`, as the others do."""
-        return await self._store.transact(partial(_used, viewer, begin_s, end_s))
+        return await self._store.read(partial(_used, viewer, begin_s, end_s))
 
     async def stored(self, viewer: Viewer, project: str | None) -> list[StorageUsed]:
         """By owner and project, or of one project."""
-        return await self._store.transact(partial(_stored, viewer, project))
+        return await self._store.read(partial(_stored, viewer, project))
 
     async def audited(self, begin_s: float, end_s: float, about: str | None) -> list[AuditRow]:
         """What all users asked to be changed, by time: all of it, or what has this in its action. Raises `TooMany`."""
-        return await self._store.transact(partial(_audited, begin_s, end_s, about))
+        return await self._store.read(partial(_audited, begin_s, end_s, about))
 
 
 @dataclass(slots=True)

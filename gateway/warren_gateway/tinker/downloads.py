@@ -44,7 +44,7 @@ class Downloads:
 
     async def find(self, token: str) -> TinkerDownload:
         """Raises `NoSuchDownload`, `StoreUnavailable`."""
-        return await self._store.transact(partial(_find, _hash(token)))
+        return await self._store.read(partial(_find, _hash(token)))
 
 
 def _hash(token: str) -> str:

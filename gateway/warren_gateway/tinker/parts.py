@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.inference.questions import Questions
-from warren_gateway.models.outcomes import Waiters
+from warren_gateway.models.waiters import Waiters
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
 from warren_gateway.tinker.accounts import Accounts
@@ -16,7 +16,7 @@ from warren_gateway.tinker.downloads import Downloads
 from warren_gateway.tinker.runs import TrainedModels
 from warren_gateway.tinker.sample_futures import Ask, CantSample, SampleFutures
 from warren_gateway.tinker.sample_rows import SampleRows
-from warren_gateway.tinker.sampling import question_of, told
+from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_schemas.control import WorkerRole
 from warren_schemas.tinker.requests import Prompt, Sample
@@ -39,6 +39,8 @@ class Tinker:
     """Base models that some live trainer offers."""
     maybe_trainable: Callable[[], Sequence[str]]
     """And those that one will offer once it has loaded them, is told to, or takes work again; empty where that isn't known."""
+    public_url: str | None
+    """What URLs begin with; None: with what a request was sent to."""
 
 
 async def _off_loop(
@@ -57,6 +59,7 @@ def tinker_of(
     registry: Registry,
     waiters: Waiters,
     posted: Callable[[], None],
+    public_url: str | None = None,
 ) -> Tinker:
     """`posted` is told of messages in the outbox."""
     sessions = TinkerSessions(store)
@@ -80,7 +83,9 @@ def tinker_of(
             raise CantSample(f"there is no sampler {takes.sampling_session_id}") from error
         question = await _off_loop(body, question_of, takes, opened.policy)
         without_prompt = takes.model_copy(update={"prompt": Prompt(chunks=())})
-        return Ask(question, partial(told, without_prompt))
+        return Ask(
+            question, partial(told, without_prompt), partial(about, without_prompt, question)
+        )
 
     futures = SampleFutures(
         questions, budgets.answers, budgets.asked, SampleRows(store, posted), waiters, reading
@@ -93,4 +98,5 @@ def tinker_of(
         Accounts(store),
         trainable,
         maybe_trainable,
+        public_url,
     )

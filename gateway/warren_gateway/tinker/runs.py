@@ -59,7 +59,7 @@ class TrainedModels:
 
     async def find(self, viewer: Viewer, name: str) -> Trained:
         """Raises `NoSuchTrained`, `StoreUnavailable`, as the others do."""
-        return await self._store.transact(partial(_find, viewer, name))
+        return await self._store.read(partial(_find, viewer, name))
 
     async def id_of(self, viewer: Viewer, name: str) -> ModelId:
         """Whoever uses it still has to see that it is there. Raises `NoSuchTrained`, `StoreUnavailable`."""
@@ -75,14 +75,14 @@ class TrainedModels:
         self, viewer: Viewer, scope: Scope, limit: int, offset: int
     ) -> tuple[list[Trained], int]:
         """Newest first, and how many there are."""
-        return await self._store.transact(partial(_listed, viewer, scope, limit, offset))
+        return await self._store.read(partial(_listed, viewer, scope, limit, offset))
 
     async def of_session(self, viewer: Viewer, session_id: str) -> list[Trained]:
-        return await self._store.transact(partial(_of_session, viewer, session_id))
+        return await self._store.read(partial(_of_session, viewer, session_id))
 
     async def spans(self, owner: str, session_id: str, most: int = MOST_SPANS) -> list[Span]:
         """Ops of a session's models whose outcomes are still kept, by arrival; the newest of them."""
-        return await self._store.transact(partial(_spans, Viewer(owner), session_id, most))
+        return await self._store.read(partial(_spans, Viewer(owner), session_id, most))
 
     async def heard(self, viewer: Viewer, session_id: str) -> None:
         """The client of these models is there."""

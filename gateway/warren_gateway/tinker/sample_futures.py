@@ -6,19 +6,21 @@ also when that which has asked the samplers is gone; the one that is asked then 
 Invariants
 - One question for one name, however often it is asked; to other owners there is no future of this name.
 - What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits.
-- A future that is cancelled, or whose gateway stops, tells the samplers to stop.
+- A future that is cancelled, or whose gateway stops, tells the samplers to stop; where another gateway has asked them,
+  it does so within `HELD_S / 3`.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
 from warren_broker.errors import BrokerError
 from warren_gateway.budgets.budget import Budget, OverBudget
 from warren_gateway.inference.questions import Answer, AnswersLost, Question, Questions
-from warren_gateway.models.outcomes import Waiters
+from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.sample_rows import (
     HELD_S,
@@ -31,8 +33,10 @@ from warren_gateway.tinker.sample_rows import (
 
 log = logging.getLogger(__name__)
 
-Told = Callable[[Sequence[Answer]], Sampled]
-"""Answers -> what the client gets."""
+Told = Callable[[Sequence[Answer], Sequence[Answer]], Sampled]
+"""Answers, and what was answered when asked about them -> what the client gets."""
+About = Callable[[Sequence[Answer]], Sequence[Question]]
+"""Answers -> what is asked about them."""
 
 
 class CantSample(ValueError):
@@ -45,6 +49,7 @@ class Ask:
 
     question: Question
     told: Told
+    about: About
 
 
 Reading = Callable[[str, bytes], Awaitable[Ask]]
@@ -59,7 +64,6 @@ class _Future:
     outcome: Sampled | None = None
     is_done: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
-    is_unwanted: bool = False
 
 
 class NoSuchFuture(LookupError):
@@ -93,7 +97,7 @@ class SampleFutures:
             async with asyncio.TaskGroup() as self._tasks:
                 while True:
                     await asyncio.sleep(HELD_S / 3)
-                    await self._hold()
+                    await self.hold()
         finally:
             self._tasks = None
             try:
@@ -101,11 +105,17 @@ class SampleFutures:
             except StoreUnavailable as error:
                 log.info("samples are left to others in %g s: %s", HELD_S, error)
 
-    async def _hold(self) -> None:
+    async def hold(self) -> None:
+        """Say that the open ones are ours. Those that are no longer ours were cancelled at another gateway, or taken over by it."""
+        open_before = [name for name, one in self._futures.items() if one.outcome is None]
         try:
-            await self._rows.hold()
+            held = await self._rows.hold()
         except StoreUnavailable as error:
-            log.warning("samples may be asked twice: %s", error)
+            return log.warning("samples may be asked twice: %s", error)
+        for name in open_before:
+            future = self._futures.get(name)
+            if name not in held and future is not None and future.outcome is None:
+                self._stop(future)
 
     async def ask(self, owner: str, name: str, body: bytes) -> None:
         """Once it returns, the future is in the store.
@@ -197,20 +207,22 @@ class SampleFutures:
             await self._begin(name, future, ask)
 
     async def cancel(self, owner: str, name: str) -> None:
-        """Its client wants it no more; one that is not here is no error."""
+        """Its client wants it no more, whichever gateway has it; what is done or unknown is no error.
+
+        Raises `StoreUnavailable`.
+        """
         future = self._futures.get(name)
-        if future is not None and future.owner == owner and future.task is not None:
-            future.is_unwanted = True
+        if future is not None and future.owner == owner:
+            self._stop(future)
+        await self._rows.cancel(owner, name)
+
+    def _stop(self, future: _Future) -> None:
+        if future.task is not None:
             future.task.cancel()
 
     async def _answer(self, name: str, future: _Future, ask: Ask) -> None:
         """Where the question is lost the future is gone, and its client asks once more."""
-        try:
-            future.outcome = await self._asked(ask)
-        except asyncio.CancelledError:
-            if future.is_unwanted:
-                await self._forget(name)
-            raise
+        future.outcome = await self._asked(ask)
         if future.outcome is None:
             await self._forget(name)
             return
@@ -222,9 +234,9 @@ class SampleFutures:
 
     async def _asked(self, ask: Ask) -> Sampled | None:
         try:
-            async with self._questions.ask(ask.question) as answers:
-                async with asyncio.timeout(self._questions.limits.answer_s):
-                    return ask.told([await answer for answer in answers])
+            async with asyncio.timeout(self._questions.limits.answer_s):
+                answers = await self._answers([ask.question])
+                return ask.told(answers, await self._answers(ask.about(answers)))
         except TimeoutError:
             return FailedSample("No sampler answered in time", is_users=False)
         except BrokerError as error:
@@ -233,6 +245,11 @@ class SampleFutures:
         except Exception:  # an edge: one bad sample costs no other one
             log.exception("a sample can't be told")
             return FailedSample("Internal error of the gateway; see its log", is_users=False)
+
+    async def _answers(self, questions: Sequence[Question]) -> list[Answer]:
+        async with AsyncExitStack() as stack:
+            asked = [await stack.enter_async_context(self._questions.ask(q)) for q in questions]
+            return [await answer for answers in asked for answer in answers]
 
     async def _forget(self, name: str) -> None:
         try:

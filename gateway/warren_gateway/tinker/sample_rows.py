@@ -5,6 +5,7 @@ Invariants
 - A sample without an outcome is held by one gateway at a time. Who holds it says so every few seconds; where it no
   longer does, whichever gateway is asked for the sample takes it over.
 - An outcome stays for `KEPT_S`.
+- A sample that is cancelled has no row any more; whoever holds it sees so when it says next that it does.
 - All times are of the store's clock: those of two gateways may differ by more than `HELD_S`.
 """
 
@@ -91,9 +92,16 @@ class SampleRows:
         """Nobody wants it."""
         await self._store.transact(partial(_forget, name))
 
-    async def hold(self) -> None:
-        """All that is this gateway's, for `HELD_S` more; what was kept for long enough is deleted."""
-        await self._store.transact(partial(_hold, self._store.gateway))
+    async def cancel(self, owner: str, name: str) -> None:
+        """Nobody wants it, wherever it is; one that is done stays."""
+        is_shared = not self._store.is_private
+        await self._store.transact(partial(_cancel, owner, name, is_shared))
+        if is_shared:
+            self._posted()
+
+    async def hold(self) -> set[str]:
+        """All that is this gateway's, for `HELD_S` more: what is left of it. What was kept for long enough is deleted."""
+        return await self._store.transact(partial(_hold, self._store.gateway))
 
     async def release(self, name: str | None = None) -> None:
         """This one, or all that is this gateway's: any gateway may take them at once."""
@@ -125,9 +133,14 @@ def _finish(name: str, outcome: Sampled, is_shared: bool, session: Session) -> N
         return
     _fill(row, outcome, store_time_s(session))
     if is_shared:
-        sampler = ModelId(name.rpartition(":")[0])
-        told = RequestsAnswered(envelope=Envelope(), answered_model=sampler, requests=(name,))
-        post(session, MODEL_ANSWERS, told)
+        _tell(session, name)
+
+
+def _tell(session: Session, name: str) -> None:
+    """Gateways where a client waits for it."""
+    sampler = ModelId(name.rpartition(":")[0])
+    told = RequestsAnswered(envelope=Envelope(), answered_model=sampler, requests=(name,))
+    post(session, MODEL_ANSWERS, told)
 
 
 def _find(
@@ -152,14 +165,23 @@ def _forget(name: str, session: Session) -> None:
     session.exec(delete(TinkerSample).where(col(TinkerSample.id) == name))
 
 
-def _hold(gateway: str, session: Session) -> None:
+def _cancel(owner: str, name: str, is_shared: bool, session: Session) -> None:
+    is_it = (col(TinkerSample.id) == name) & (col(TinkerSample.owner) == owner)
+    gone = delete(TinkerSample).where(is_it, col(TinkerSample.done_s).is_(None))
+    if session.exec(gone).rowcount and is_shared:
+        _tell(session, name)
+
+
+def _hold(gateway: str, session: Session) -> set[str]:
     now_s = store_time_s(session)
     is_ours = (col(TinkerSample.holder) == gateway) & col(TinkerSample.done_s).is_(None)
-    session.exec(update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S))
+    holding = update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S)
+    held = set(session.exec(holding.returning(col(TinkerSample.id))).scalars())
     is_old = (col(TinkerSample.done_s) < now_s - KEPT_S) | (
         col(TinkerSample.held_until_s) < now_s - KEPT_S
     )
     session.exec(delete(TinkerSample).where(is_old))
+    return held
 
 
 def _release(gateway: str, name: str | None, session: Session) -> None:

@@ -1,9 +1,13 @@
 """What a client asks of a sampler -> a question; what the samplers answered -> the protocol's message.
 
-A request that can't be served is told as a failed future, with whose doing it is. Legend: `_T` tokens of the prompt.
+A request that can't be served is told as a failed future, with whose doing it is. Alternatives to sampled tokens are asked
+for once those are there: as alternatives to the tokens of a prompt that ends with them.
+
+Legend: `_T` tokens of the prompt, `_S` alternatives to tokens, those of one token after those of another.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from pydantic import ValidationError
@@ -62,14 +66,32 @@ def _question(asked: Sample, policy: PolicyRef) -> Question:
     )
 
 
-def told(asked: Sample, answers: Sequence[Answer]) -> Sampled:
-    """The protobuf message, or why there is none."""
+def about(asked: Sample, question: Question, answers: Sequence[Answer]) -> list[Question]:
+    """What is asked about each answer, where the client wants to know more of it."""
+    steps = [answer for answer in answers if isinstance(answer, Step)]
+    if not asked.topk_sample_logprobs or len(steps) < len(answers):
+        return []
+    options = TokenOptions(n_top_prompt=asked.topk_sample_logprobs)
+    alike = replace(question, n=1, sampling=Sampling(max_tokens=1), options=options)
+    return [
+        replace(alike, transcript=_transcript(step.transcript.tokens.ids_T.tolist()))
+        for step in steps
+    ]
+
+
+def told(asked: Sample, answers: Sequence[Answer], more: Sequence[Answer]) -> Sampled:
+    """The protobuf message, or why there is none. `more` is what was answered about the answers: where it is a refusal,
+    as for an answer that fills the context, the answer is told without alternatives."""
     steps = list[Step]()
     for answer in answers:
         if isinstance(answer, EpisodeEnded):
             return _failed(answer)
         steps.append(answer)
-    return _response(asked, steps)
+    response = _response(asked, steps)
+    for sequence, about_it in zip(response.sequences, more, strict=False):
+        if isinstance(about_it, Step):
+            _tell_alternatives(sequence, about_it.prompt_logprobs)
+    return response.SerializeToString()
 
 
 def _require_known(asked: Sample) -> None:
@@ -78,10 +100,13 @@ def _require_known(asked: Sample) -> None:
             raise CantSample(
                 f"the prompt has a chunk of the type {chunk.type}; there are tokens (encoded_text) alone"
             )
-    if not 0 <= asked.topk_prompt_logprobs <= MAX_TOP:
-        raise CantSample(f"topk_prompt_logprobs can be 0 to {MAX_TOP}")
-    for name, wanted in (
+    for name, n_top in (
+        ("topk_prompt_logprobs", asked.topk_prompt_logprobs),
         ("topk_sample_logprobs", asked.topk_sample_logprobs),
+    ):
+        if not 0 <= n_top <= MAX_TOP:
+            raise CantSample(f"{name} can be 0 to {MAX_TOP}")
+    for name, wanted in (
         ("prompt_alt_tokens_k", asked.prompt_alt_tokens_k),
         ("target_prompt_logprobs", asked.target_prompt_logprobs),
     ):
@@ -143,7 +168,7 @@ def _failed(ended: EpisodeEnded) -> FailedSample:
     return FailedSample(outcome.reason, is_users=outcome.kind in _USERS)
 
 
-def _response(asked: Sample, steps: Sequence[Step]) -> bytes:
+def _response(asked: Sample, steps: Sequence[Step]) -> messages.SampleResponse:
     response = messages.SampleResponse()
     for step in steps:
         tokens, sequence = step.transcript.tokens, response.sequences.add()
@@ -155,7 +180,7 @@ def _response(asked: Sample, steps: Sequence[Step]) -> bytes:
         sequence.logprobs = tokens.logprobs_T[is_sampled_T].astype("<f4").tobytes()
     if (prompt := steps[0].prompt_logprobs) is not None:
         _tell_prompt(response, asked, prompt)
-    return response.SerializeToString()
+    return response
 
 
 def _tell_prompt(response: messages.SampleResponse, asked: Sample, prompt: PromptLogprobs) -> None:
@@ -167,12 +192,24 @@ def _tell_prompt(response: messages.SampleResponse, asked: Sample, prompt: Promp
     if asked.prompt_logprobs:
         response.prompt_logprobs = logprobs_T[first:].tobytes()
     if prompt.n_top:
-        top = response.topk_prompt_logprobs
-        top.k, top.length = prompt.n_top, logprobs_T.size - first
-        top.token_ids = prompt.top_ids_S[first * prompt.n_top :].astype("<i4").tobytes()
-        top_logprobs_S = prompt.top_logprobs_S.astype("<f4")
-        top_logprobs_S[: prompt.n_top] = NOTHING
-        top.logprobs = top_logprobs_S[first * prompt.n_top :].tobytes()
+        _fill_top(response.topk_prompt_logprobs, prompt, first)
+
+
+def _tell_alternatives(sequence: messages.SampledSequence, told: PromptLogprobs | None) -> None:
+    """Of the tokens that were sampled, which end the prompt that was told of."""
+    if told is not None:
+        n_sampled = len(sequence.tokens) // 4
+        first = told.prompt_logprobs_T.size - n_sampled
+        _fill_top(sequence.topk_sampled_logprobs, told, first)
+
+
+def _fill_top(top: messages.TopkLogprobs, prompt: PromptLogprobs, first: int) -> None:
+    """From the token at place `first` on."""
+    top.k, top.length = prompt.n_top, prompt.prompt_logprobs_T.size - first
+    top.token_ids = prompt.top_ids_S[first * prompt.n_top :].astype("<i4").tobytes()
+    top_logprobs_S = prompt.top_logprobs_S.astype("<f4")
+    top_logprobs_S[: prompt.n_top] = NOTHING
+    top.logprobs = top_logprobs_S[first * prompt.n_top :].tobytes()
 
 
 NOTHING = -99999.0

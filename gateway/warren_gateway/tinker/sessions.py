@@ -83,7 +83,7 @@ class TinkerSessions:
         await self._store.transact(partial(_assign, owner, session_id, project))
 
     async def search(self, owner: str, asked: SearchSessions) -> SessionsFound:
-        return await self._store.transact(partial(search, owner, asked))
+        return await self._store.read(partial(search, owner, asked))
 
     async def finish(self, owner: str, session_id: str, reason: str) -> None:
         """Its client is done with it; what it opened can still be used. Raises `NoSuchSession`."""
@@ -91,11 +91,11 @@ class TinkerSessions:
 
     async def find(self, owner: str, session_id: str) -> TinkerSession:
         """Raises `NoSuchSession`."""
-        return await self._store.transact(partial(own_session, owner, session_id))
+        return await self._store.read(partial(own_session, owner, session_id))
 
     async def listed(self, owner: str, limit: int, offset: int) -> list[str]:
         """Ids, the newest first."""
-        return await self._store.transact(partial(_listed, owner, limit, offset))
+        return await self._store.read(partial(_listed, owner, limit, offset))
 
     async def open_sampler(
         self,
@@ -111,12 +111,12 @@ class TinkerSessions:
 
     async def sampler(self, owner: str, sampler_id: str) -> OpenedSampler:
         """Raises `NoSuchSampler`."""
-        row = await self._store.transact(partial(_sampler, owner, sampler_id))
+        row = await self._store.read(partial(_sampler, owner, sampler_id))
         return OpenedSampler(row, PolicyRef.model_validate(row.policy))
 
     async def samplers(self, owner: str, session_id: str) -> list[str]:
         """Ids of what was opened in a session. Raises `NoSuchSession`."""
-        return await self._store.transact(partial(_samplers, owner, session_id))
+        return await self._store.read(partial(_samplers, owner, session_id))
 
 
 def sampler_id(session_id: str, number: int) -> str:

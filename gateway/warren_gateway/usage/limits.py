@@ -4,6 +4,7 @@ Invariant: limits are read from the store when they are asked for, so that one t
 once, at every gateway, for what comes from then on.
 """
 
+import time
 from collections.abc import Collection
 from functools import partial
 
@@ -16,7 +17,8 @@ from warren_gateway.access.rows import require_user
 from warren_gateway.access.users import user_view
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import JobRow, Run, User
+from warren_gateway.store.tables import JobRow, Run, SchedulerRow, User
+from warren_gateway.usage.evaluated import loaded_lately
 from warren_gateway.usage.stored_bytes import GIB, stored_bytes
 from warren_schemas.base import Frozen
 from warren_schemas.events import RunState
@@ -29,6 +31,7 @@ class InForce(Frozen):
     runs_queued: int
     runs_running: int
     episodes_in_flight: int
+    evaluated_models_per_hour: int
     gpu_weight: float
     stored_gib: float
     requests_per_s: float
@@ -40,6 +43,7 @@ class OwnerLimits:
             runs_queued=options.runs_queued_per_owner,
             runs_running=options.runs_running_per_owner,
             episodes_in_flight=options.episodes_in_flight_per_owner,
+            evaluated_models_per_hour=options.evaluated_models_per_hour_per_owner,
             gpu_weight=1.0,
             stored_gib=options.stored_gib_per_owner,
             requests_per_s=options.requests_per_s_per_owner,
@@ -71,7 +75,7 @@ class UserLimits:
         """A user sees their own. Raises `NoSuchUser`, `StoreUnavailable`."""
         if name != caller.user and not caller.is_admin:
             raise NoSuchUser(f"There is no user {name}")
-        return await self._store.transact(partial(_show, self._limits, name))
+        return await self._store.read(partial(_show, self._limits, name))
 
     async def change(self, name: str, wanted: Limits) -> UserDetails:
         """Set the limits that were given; one that is null is the default from now on.
@@ -110,10 +114,12 @@ def _details(session: Session, limits: OwnerLimits, user: User) -> UserDetails:
 
 
 def _used(session: Session, owner: str) -> dict[str, float]:
+    scheduler = session.get_one(SchedulerRow, 1)
     is_held = (col(JobRow.owner) == owner) & col(JobRow.state).in_(["admitted", "taken"])
     return {
         "runs_queued": n_queued(session, owner),
         "runs_running": session.exec(select(func.count()).where(is_held)).one(),
+        "evaluated_models_per_hour": len(loaded_lately(scheduler, owner, time.time())),
         "stored_gib": stored_bytes(session, owner) / GIB,
     }
 

@@ -39,7 +39,7 @@ class UsageReports:
             raise NotPermitted("Only an admin sees the usage of others")
         whose = user or (None if caller.is_admin else caller.user)
         list_them = {"run": _by_run, "user": _by_user, "day": _by_day}[by]
-        return await self._store.transact(partial(list_them, whose, int(since_s // DAY_S)))
+        return await self._store.read(partial(list_them, whose, int(since_s // DAY_S)))
 
 
 def _by_run(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:

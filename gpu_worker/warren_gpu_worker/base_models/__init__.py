@@ -8,6 +8,7 @@ from warren_gpu_worker.base_models.registry import (
     UnknownBaseModel,
     named_choices,
     resolve_base_models,
+    resolve_name,
 )
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "load_tokenizer",
     "named_choices",
     "resolve_base_models",
+    "resolve_name",
 ]

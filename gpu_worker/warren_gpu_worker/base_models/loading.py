@@ -28,7 +28,11 @@ def load_base(folder: str, dtype: str = "float32", device: str = "cpu") -> "PreT
     is_seeing = config.model_type in SEEING
     kind = AutoModelForImageTextToText if is_seeing else AutoModelForCausalLM
     model = kind.from_pretrained(
-        folder, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
+        folder,
+        config=config,
+        dtype=getattr(torch, dtype),
+        attn_implementation="sdpa",
+        local_files_only=True,
     )
     return cast("PreTrainedModel", cast(nn.Module, model).eval().to(chosen_device(device)))
 

@@ -43,17 +43,19 @@ def compute_objective(
     objective: Objective,
     *,
     entropy: Tensor,
-    reference_logprobs_BT: Tensor | None = None,
+    reference_log_ratio_BT: Tensor | None = None,
 ) -> LossValue:
     """L(A - β k to go) + β Σ k - c H   (the KL stands in one of the two places)
 
-    `entropy` is H, summed over masked tokens; `reference_logprobs_BT` is needed for a KL penalty.
+    `entropy` is H of what masked tokens were sampled from, summed; `reference_log_ratio_BT` is log p - log p_ref
+    and is needed for a KL penalty. Both p are of the whole vocabulary, however
+    the tokens were sampled: where one was left alone, the penalty alone can bring another back.
     """
     is_policy_loss = not isinstance(objective.loss, CrossEntropyLoss)
     diagnostics = ratio_diagnostics(tokens) if is_policy_loss else {}
     penalty: Tensor | float = 0.0
-    if (kl := objective.kl) is not None and reference_logprobs_BT is not None:
-        estimate_BT = masked_estimate(tokens, reference_logprobs_BT, kl.estimator)
+    if (kl := objective.kl) is not None and reference_log_ratio_BT is not None:
+        estimate_BT = masked_estimate(reference_log_ratio_BT, tokens.mask_BT, kl.estimator)
         diagnostics["kl_reference:sum"] = estimate_BT.detach().sum()
         if kl.place == "reward":
             tokens = charge_rewards(tokens, estimate_BT, kl)

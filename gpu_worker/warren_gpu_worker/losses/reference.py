@@ -17,7 +17,8 @@ def kl_estimate(log_ratio_BT: Tensor, estimator: str) -> Tensor:
     """Of KL(policy || reference) by token, from d = log p - log p_ref of sampled tokens.
 
     Schulman 2020: k1 = d is unbiased, k2 = d²/2 has the right gradient, k3 = exp(-d) - 1 + d is
-    unbiased and never negative (what GRPO has, Shao et al. 2024, equation 4).
+    unbiased and never negative (what GRPO has, Shao et al. 2024, equation 4). That is so of tokens sampled
+    from p. Of truncated samples, k2 and k3 are still 0 where d is 0, and above 0 elsewhere.
     """
     match estimator:
         case "k1":
@@ -30,11 +31,9 @@ def kl_estimate(log_ratio_BT: Tensor, estimator: str) -> Tensor:
             raise ValueError(f"no such estimator: {estimator}")
 
 
-def masked_estimate(tokens: TokenTensors, reference_logprobs_BT: Tensor, estimator: str) -> Tensor:
+def masked_estimate(log_ratio_BT: Tensor, mask_BT: Tensor, estimator: str) -> Tensor:
     """The estimate under the mask, 0 elsewhere; carries the gradient."""
-    difference_BT = tokens.logprobs_BT - reference_logprobs_BT
-    log_ratio_BT = torch.where(tokens.mask_BT, difference_BT, 0.0)
-    return kl_estimate(log_ratio_BT, estimator)
+    return kl_estimate(torch.where(mask_BT, log_ratio_BT, 0.0), estimator)
 
 
 def charge_rewards(tokens: TokenTensors, estimate_BT: Tensor, kl: KlPenalty) -> TokenTensors:

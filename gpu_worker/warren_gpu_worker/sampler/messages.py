@@ -1,7 +1,7 @@
 """What the supervisor and its sampling child say to each other; pickled, for both are one program.
 
 supervisor -> child    Orders
-child -> supervisor    Ready or Broken once, then Reports
+child -> supervisor    Ready or Broken once, then Reports; OutOfMemory as its last word
 
 Legend: `_T` tokens of one sequence.
 
@@ -171,7 +171,18 @@ class Report:
     is_asleep: bool = False
 
 
-def pack(frame: Orders | Ready | Broken | Report) -> bytes:
+@dataclass(frozen=True, slots=True)
+class OutOfMemory:
+    """There was too little memory for what was to be computed; the child leaves after saying so."""
+
+    reason: str
+    n_running: int
+    """Turns that were computed together, at least."""
+    first: int | None
+    """The turn that would be computed where only one at a time is; None: it was none of them."""
+
+
+def pack(frame: Orders | Ready | Broken | Report | OutOfMemory) -> bytes:
     return pickle.dumps(frame, protocol=5)
 
 
@@ -179,8 +190,8 @@ def unpack_orders(frame: bytes) -> Orders:
     return cast(Orders, pickle.loads(frame))
 
 
-def unpack_answer(frame: bytes) -> Ready | Broken | Report:
-    return cast("Ready | Broken | Report", pickle.loads(frame))
+def unpack_answer(frame: bytes) -> Ready | Broken | Report | OutOfMemory:
+    return cast("Ready | Broken | Report | OutOfMemory", pickle.loads(frame))
 
 
 def _request_from_bytes(

@@ -2,20 +2,11 @@
 
 import errno
 
-import torch
 from safetensors import SafetensorError
 
+from warren_gpu_worker.device_errors import first_line, is_out_of_memory
 from warren_schemas.ids import ModelId
 
-_NO_MEMORY = (
-    "can't allocate memory",
-    "not enough memory",
-    "out of memory",
-    "bad_alloc",
-    "ALLOC_FAILED",
-)
-_DEVICE_LOST = ("CUDA error:", "CUDA driver error:", "cuDNN error:", "Triton Error [CUDA]:")
-"""What is no `AcceleratorError`: of libraries above the driver, which mostly pass on its errors."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -65,34 +56,14 @@ def reason_of(error: Exception) -> str:
     if is_out_of_memory(error):
         return (
             "out of memory; start the GPU worker with a smaller --micro-batch-tokens, or make"
-            f" sequences shorter ({_first_line(text)})"
+            f" sequences shorter ({first_line(text)})"
         )
     if is_disk_full(error):
         return (
             "no space left where checkpoints are kept; free some, or keep fewer by"
-            f" checkpoint.keep_last, and go on from the one before ({_first_line(text)})"
+            f" checkpoint.keep_last, and go on from the one before ({first_line(text)})"
         )
     return f"{type(error).__name__}: {error}"
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether the op was too large for its device."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _NO_MEMORY)
-    )
-
-
-def is_device_lost(error: Exception) -> bool:
-    """Whether this process may never again compute on its device, whatever it is asked for.
-
-    After an illegal access, a failed assertion or a hardware fault every later call has the same
-    error until the process ends. The few errors of the device that leave it usable are taken for
-    such, too, for another process is cheap; but a lack of memory is not.
-    """
-    is_of_device = isinstance(error, torch.AcceleratorError) or (
-        isinstance(error, RuntimeError) and any(sign in str(error) for sign in _DEVICE_LOST)
-    )
-    return is_of_device and not is_out_of_memory(error)
 
 
 def is_disk_full(error: Exception) -> bool:
@@ -102,7 +73,3 @@ def is_disk_full(error: Exception) -> bool:
     if isinstance(error, SafetensorError):  # which has the number in its text alone
         return any(f"os error {number}" in str(error) for number in _NO_SPACE)
     return isinstance(error, OSError) and error.errno in _NO_SPACE
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0] or "no details"

@@ -10,6 +10,7 @@ import pickle
 from dataclasses import dataclass
 from typing import cast
 
+from warren_gpu_worker.fitting import DeviceMemory
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
 
@@ -72,6 +73,9 @@ class Offload:
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The child can take orders."""
+
+    memory: DeviceMemory | None = None
+    """Where the worker may load other base models."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ class AlgorithmConfig(Config):
     kl: KlPenalty | None = None
     """KL penalty towards the policy that the first step starts from; null is off."""
     entropy_coefficient: NonNegativeFloat = 0.0
-    """Weight of the entropy bonus, in advantage per nat; 0 is off. The entropy is that of all tokens, also
-    where `top_p`, `top_k` or `min_p` leave few of them."""
+    """Weight of the entropy bonus, in advantage per nat; 0 is off. The entropy is that of the tokens that
+    `top_p`, `top_k` and `min_p` left: what was cut is not raised, `kl` brings it back."""
     tis_cap: PositiveFloat | None = None
     """Upper bound of a token's importance weight, trainer over sampler (truncated importance sampling).
     The loss then sees ratios of 1, so it clips nothing; `dro` still penalizes the distance from the

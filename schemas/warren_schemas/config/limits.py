@@ -78,8 +78,8 @@ class LimitsConfig(Config):
     stalled_after_s: PositiveFloat = 300.0
     """A run without progress for this long reports what it waits for, and again after twice as long."""
     wait_s: PositiveFloat | None = None
-    """A run that waits for longer than this, in the queue or for a trainer, samplers or env workers, fails
-    with the reason of its wait; null waits for ever."""
+    """A run that waits for longer than this, in the queue, for a trainer, samplers or env workers, or for data sets
+    that can't be read, fails with the reason of its wait; null waits for ever."""
     episode_s: PositiveFloat = 600.0
     """Time limit of an episode, which is then started again."""
     in_flight: Annotated[int, Field(ge=1, le=MAX_IN_FLIGHT)] = 1024

@@ -103,7 +103,7 @@ class KlPenalty(Config):
     """Weight of the penalty, per nat."""
     estimator: Literal["k1", "k2", "k3"] = "k3"
     """With d = log p - log p_ref of a sampled token (Schulman 2020): k1 is d, k2 is d²/2, k3 is
-    exp(-d) - 1 + d."""
+    exp(-d) - 1 + d. Both p are of all tokens, also where `top_p`, `top_k` or `min_p` leave few of them."""
     place: Literal["loss", "reward"] = "loss"
     """`loss` adds the estimate to the loss; `reward` subtracts it from the rewards of a token and of
     those after it."""

@@ -6,9 +6,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_schemas.config.numbers import Name, NonNegativeFloat, NonNegativeInt
+from warren_schemas.config.numbers import (
+    DatasetReference,
+    Name,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    SplitName,
+)
 from warren_schemas.text.written import Config
 
+MOST_SHUFFLED = 10_000
+"""Groups that a gateway holds for one replay."""
 RecordedFate = Literal["trained", "evaluated", "stale", "failed", "abandoned"]
 
 
@@ -89,12 +98,21 @@ class LiveSource(Config):
     kind: Literal["live"] = "live"
 
 
+_OF_RUNS = ("also_runs", "from_offset", "from_s", "from_archive")
+
+
 class RecordedSource(Config):
-    """A replay of another run's recorded trajectories, with the same groups in the same order."""
+    """A replay of another run's recorded trajectories: the same groups, in the same order unless they are shuffled."""
 
     kind: Literal["recorded"] = "recorded"
-    run: Name
-    """Id of the run that recorded them; it may still be running."""
+    run: Name | None = None
+    """Id of the run that recorded them; it may still be running. Left out where a `dataset` is given."""
+    dataset: DatasetReference | None = None
+    """A data set of trajectories that is replayed in place of runs: files that were exported from runs, and uploaded."""
+    split: SplitName = "train"
+    """Which of its splits."""
+    from_archive: bool = False
+    """Read what `retention.archive` of the runs has kept, not their streams. For runs that have ended."""
     from_offset: NonNegativeInt | None = None
     """Start at this offset of the recording; null starts at its beginning."""
     from_s: NonNegativeFloat | None = None
@@ -103,6 +121,47 @@ class RecordedSource(Config):
     """Ids of runs whose recordings come after it, in this order."""
     where: RecordingFilter = Field(default_factory=RecordingFilter)
     """Which recorded groups count, each as a whole."""
+    epochs: PositiveInt = 1
+    """How often all of it is gone through; `limits.steps` may end it before. More than once only what runs recorded
+    that have ended."""
+    shuffle_window: Annotated[int, Field(ge=2, le=MOST_SHUFFLED)] | None = None
+    """So many groups are held, or as many as have 256 MiB, and the next one is drawn from them by `seed`; null keeps
+    the order of the recording. For runs that have ended."""
+
+    rewards: Literal["recorded", "scored"] = "recorded"
+    """Which rewards count: `recorded`, those that stand there; `scored`, those that the environments of this config
+    give to what was said, on env workers. Of runs' streams only."""
+
+    @model_validator(mode="after")
+    def _can_be_scored(self) -> Self:
+        if self.rewards == "scored" and (self.from_archive or self.dataset is not None):
+            files = "an archive" if self.from_archive else "a data set"
+            raise ValueError(
+                f"rewards: {files} doesn't hold what tells whether an environment still shows the same; score from the"
+                " run's stream, or change the rewards in the file"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if (self.run is None) == (self.dataset is None):
+            raise ValueError("give either run, who recorded it, or dataset, which was uploaded")
+        if self.dataset is None and self.split != "train":
+            raise ValueError("split is of a dataset, and has no effect on runs; leave it out")
+        given = [key for key in _OF_RUNS if getattr(self, key) not in (None, (), False)]
+        if self.dataset is not None and given:
+            raise ValueError(
+                f"{' and '.join(given)}: of runs, and have no effect on a dataset; leave out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _archives_know_offsets(self) -> Self:
+        if self.from_archive and self.from_s is not None:
+            raise ValueError(
+                "from_s: an archive does not tell when something was recorded; give from_offset"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_beginning(self) -> Self:
@@ -123,9 +182,29 @@ class RecordedSource(Config):
         return self
 
     @property
+    def needs_the_end(self) -> str | None:
+        """The key for which the recordings must be whole before it begins, if there is one."""
+        keys = {
+            "source.epochs": self.epochs > 1,
+            "source.shuffle_window": self.shuffle_window is not None,
+            "source.from_archive": self.from_archive,
+        }
+        return next((key for key, is_used in keys.items() if is_used), None)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether env workers are needed for the rewards."""
+        return self.rewards == "scored"
+
+    @property
     def runs(self) -> tuple[str, ...]:
-        """In the order in which they are replayed."""
-        return (self.run, *self.also_runs)
+        """In the order in which they are replayed; none of a data set."""
+        return () if self.run is None else (self.run, *self.also_runs)
+
+    @property
+    def named(self) -> str:
+        """What is replayed first."""
+        return self.run or self.dataset or ""
 
 
 class ClientSource(Config):

@@ -11,9 +11,12 @@ from typing import Any, cast
 import orjson
 
 from warren_schemas.datasets.conversations import BadRow, of_messages, of_prompt_and_completion
+from warren_schemas.datasets.exported import NotExported, replayable
 
 MAX_ROW_BYTES = 256 * 1024
 """A row travels with each message of its episode."""
+MAX_TRAJECTORY_BYTES = 3 * 1024 * 1024
+"""A recorded one has been sent; with what else a part of an upload holds it fits into one."""
 
 
 class DatasetKind(StrEnum):
@@ -25,6 +28,12 @@ class DatasetKind(StrEnum):
     """`prompt` and `completion`: two texts, or two lists of messages."""
     TASKS = "tasks"
     """Tasks and prompts: any object that an environment understands."""
+    TRAJECTORIES = "trajectories"
+    """Rows of an export, which can be replayed."""
+
+    @property
+    def max_row_bytes(self) -> int:
+        return MAX_TRAJECTORY_BYTES if self is DatasetKind.TRAJECTORIES else MAX_ROW_BYTES
 
 
 class WrongLine(ValueError):
@@ -38,18 +47,20 @@ class WrongLine(ValueError):
 
 def kind_of(line: bytes) -> DatasetKind:
     """What a file with this first line holds. Raises `WrongLine`."""
-    row = parsed(line, 1)
+    row = parsed(line, 1, MAX_TRAJECTORY_BYTES)
+    if "spec" in row and "ids_T" in row:
+        return DatasetKind.TRAJECTORIES
     if "messages" in row:
         return DatasetKind.MESSAGES
     is_pair = "prompt" in row and "completion" in row
     return DatasetKind.PROMPT_COMPLETION if is_pair else DatasetKind.TASKS
 
 
-def parsed(line: bytes, number: int) -> dict[str, Any]:
+def parsed(line: bytes, number: int, max_bytes: int = MAX_ROW_BYTES) -> dict[str, Any]:
     """The row of a line. Raises `WrongLine`."""
-    if len(line) > MAX_ROW_BYTES:
+    if len(line) > max_bytes:
         raise WrongLine(
-            number, f"the row has {len(line)} bytes, and at most {MAX_ROW_BYTES} can be sent"
+            number, f"the row has {len(line)} bytes, and at most {max_bytes} can be sent"
         )
     try:
         row = orjson.loads(line)
@@ -63,16 +74,18 @@ def parsed(line: bytes, number: int) -> dict[str, Any]:
 
 def checked(line: bytes, number: int, kind: DatasetKind) -> dict[str, Any]:
     """The row of a line of a data set of this kind. Raises `WrongLine`."""
-    row = parsed(line, number)
+    row = parsed(line, number, kind.max_row_bytes)
     try:
         match kind:
             case DatasetKind.MESSAGES:
                 of_messages(row)
             case DatasetKind.PROMPT_COMPLETION:
                 of_prompt_and_completion(row)
+            case DatasetKind.TRAJECTORIES:
+                replayable(row)
             case DatasetKind.TASKS:
                 pass
-    except BadRow as error:
+    except (BadRow, NotExported) as error:
         raise WrongLine(number, f"{error} (the data set is of {kind.value})") from error
     return row
 

@@ -25,6 +25,7 @@ COLUMNS = (
     Column("episode", "text", "Id of the episode: its group and its number in it."),
     Column("group", "text", "Episodes of one task that are compared with each other."),
     Column("member", "integer", "Its number in the group."),
+    Column("group_size", "integer", "How many episodes its group has; null while that is not decided."),
     Column("attempt", "integer", "1, and more where it was started again."),
     Column("purpose", "text", "`train`, `evaluate` or `demonstrate` (SFT)."),
     Column("environment", "text", "Name of the environment."),
@@ -46,7 +47,8 @@ COLUMNS = (
     Column("reward", "number", "Of the whole episode; null where it failed."),
     Column("advantage", "number", "How much better it did than its group, where that was trained on."),
     Column("reward_parts", "numbers by name", "Parts of a composed reward."),
-    Column("turns", "turns", "For each turn its `reward`; null where the turn gave none."),
+    Column("turns", "turns", "For each turn its `reward`, null where it gave none; `is_cut`: at"
+           " `sampling.max_tokens`; `branch`: number of the conversation that it is of."),
     Column("metrics", "numbers by name", "What the environment reported beside the reward."),
     Column("truncated", "boolean", "A limit ended it, not the environment; null where it failed."),
     Column("stop", "text", "Why it ended: `done` (by its environment), `truncated` (cut by it), `max_turns` or"
@@ -56,7 +58,8 @@ COLUMNS = (
     Column("prompt", "text", "What the policy was shown before its first turn."),
     Column("response", "text", "What the policy said, its turns divided by an empty line."),
     Column("conversation", "text", "All that was said, each message after its role."),
-    Column("messages", "messages", "The same as a list: `role`, `content`, `n_images`."),
+    Column("messages", "messages", "The same as a list: `role`, `content`, `n_images`; `is_quoted`: shown to the"
+           " policy as its own words, and not said here; `branch`: number of the conversation that it is of."),
     Column("n_turns", "integer", "Turns of the policy that the environment answered."),
     Column("n_tokens", "integer", "Tokens of the whole transcript, what several of its branches have in common more than once."),
     Column("n_sampled_tokens", "integer", "Those that the policy sampled."),
@@ -74,6 +77,8 @@ COLUMNS = (
     Column("branch_n_tokens", "token ids", "Tokens of each conversation of the episode: one, unless its"
            " environment began others or went on from an earlier turn. Messages and tokens are theirs, one after"
            " another."),
+    Column("branch", "integer", "Number of the conversation that went on at the end."),
+    Column("tokenizer", "text", "Digest of the vocabulary that the tokens are of."),
     Column("ids_T", "token ids", "Every token of the transcript."),
     Column("mask_T", "mask", "1 where the policy sampled the token."),
     Column("logprobs_T", "logprobs", "Natural log of the probability with which it was sampled; 0 elsewhere."),

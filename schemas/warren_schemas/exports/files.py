@@ -69,15 +69,25 @@ class ParquetFile:
 
 def _schema(arrow: Any) -> Any:
     text, number, whole = arrow.string(), arrow.float64(), arrow.int64()
-    message = arrow.struct([("role", text), ("content", text), ("n_images", arrow.int32())])
+    flag, count = arrow.bool_(), arrow.int32()
+    message = arrow.struct(
+        [
+            ("role", text),
+            ("content", text),
+            ("n_images", count),
+            ("is_quoted", flag),
+            ("branch", count),
+        ]
+    )
+    turn = arrow.struct([("reward", number), ("is_cut", flag), ("branch", count)])
     types: dict[Kind, Any] = {
         "text": text,
         "integer": whole,
         "number": number,
-        "boolean": arrow.bool_(),
+        "boolean": flag,
         "time": arrow.timestamp("us", tz="UTC"),
         # not a list of numbers: pyarrow's reader of JSON mistakes a null at the head of one
-        "turns": arrow.list_(arrow.struct([("reward", number)])),
+        "turns": arrow.list_(turn),
         "numbers by name": arrow.map_(text, number),
         "messages": arrow.list_(message),
         "token ids": arrow.list_(arrow.int32()),

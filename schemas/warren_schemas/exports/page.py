@@ -14,7 +14,7 @@ warren trajectories last --to today.parquet --from 12h
 
 One row for each episode, with the same columns in both forms, which archives (`retention.archive`) have as well. JSON
 lines need nothing beyond the SDK; parquet needs `pyarrow` (`pip install 'warren-rl[parquet]'`). This page is written
-from the columns (`python -m warren_schemas.exports.page`).
+from the columns (`python -m warren_schemas.exports.page`). What is written can be [replayed](replay.md#from-archives-and-exported-files).
 
 ```python
 import pandas as pd

@@ -5,13 +5,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from warren_schemas.datasets.exported import REWARD_PART
 from warren_schemas.episode import Completed, EpisodeEnded
 from warren_schemas.http import TrajectoryView
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.transcript import ChatMessage, Tokens
-
-REWARD_PART = "reward/"
-"""How parts of a composed reward are named among an environment's metrics."""
+from warren_schemas.transcript import Branch, ChatMessage, Tokens
 
 Row = dict[str, object]
 
@@ -24,7 +22,7 @@ def row(view: TrajectoryView) -> Row:
     return {
         **_identity(view),
         **_outcome(view),
-        **_texts([m for branch in item.transcript.branches for m in branch.messages]),
+        **_texts(item.transcript.branches),
         "n_turns": len(item.transcript.turns),
         "n_tokens": sum(map(len, sequences)),
         "n_sampled_tokens": item.transcript.n_sampled,
@@ -35,6 +33,8 @@ def row(view: TrajectoryView) -> Row:
         "worker": item.worker,
         "spec": item.spec.model_dump_json(),
         "branch_n_tokens": [len(tokens) for tokens in sequences],
+        "branch": item.transcript.branch,
+        "tokenizer": item.transcript.tokenizer,
         "ids_T": np.concatenate([tokens.ids_T for tokens in sequences]),
         "mask_T": np.concatenate([tokens.mask_T for tokens in sequences]),
         "logprobs_T": np.concatenate([tokens.logprobs_T for tokens in sequences]),
@@ -52,6 +52,7 @@ def _identity(view: TrajectoryView) -> Row:
         "episode": item.envelope.episode,
         "group": spec.group,
         "member": spec.member,
+        "group_size": view.group_size,
         "attempt": item.envelope.attempt,
         "purpose": spec.purpose.value,
         "environment": spec.environment,
@@ -83,7 +84,10 @@ def _outcome(view: TrajectoryView) -> Row:
             for name, value in reported.items()
             if name.startswith(REWARD_PART)
         },
-        "turns": [{"reward": turn.reward} for turn in item.transcript.turns],
+        "turns": [
+            {"reward": turn.reward, "is_cut": turn.is_cut, "branch": turn.branch}
+            for turn in item.transcript.turns
+        ],
         "metrics": {n: value for n, value in reported.items() if not n.startswith(REWARD_PART)},
         "truncated": completed.truncated if completed else None,
         "stop": completed.stop.value if completed else None,
@@ -105,16 +109,26 @@ def _mask(sequences: Sequence[Tokens]) -> SamplingMask:
     return SamplingMask.joined([t.sampling_mask or SamplingMask.none(len(t)) for t in sequences])
 
 
-def _texts(messages: Sequence[ChatMessage]) -> Row:
+def _texts(branches: Sequence[Branch]) -> Row:
+    placed = [(branch.number, message) for branch in branches for message in branch.messages]
+    messages = [message for _, message in placed]
     said = [n for n, message in enumerate(messages) if message.is_action]
     first = said[0] if said else len(messages)
     return {
         "prompt": _paragraphs(message.content for message in messages[:first]),
         "response": _paragraphs(messages[n].content for n in said),
         "conversation": _paragraphs(f"{m.role}: {m.content}" for m in messages),
-        "messages": [
-            {"role": m.role, "content": m.content, "n_images": len(m.images)} for m in messages
-        ],
+        "messages": [_message(number, message) for number, message in placed],
+    }
+
+
+def _message(branch: int, message: ChatMessage) -> Row:
+    return {
+        "role": message.role,
+        "content": message.content,
+        "n_images": len(message.images),
+        "is_quoted": message.is_quoted,
+        "branch": branch,
     }
 
 

@@ -1,6 +1,6 @@
 """Bodies about the deployment: workers, queues, dead letters, health."""
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveInt
@@ -23,7 +23,9 @@ class WorkerView(Frozen):
     loading: tuple[str, ...] = ()
     """Base models that it will offer once it has loaded them."""
     may_load: tuple[str, ...] = ()
-    """Base models that it loads in the place of its own when it is idle and a run waits for one."""
+    """Base models that it loads in the place of its own when it is idle and a run waits for one, or patterns of names."""
+    cannot_load: dict[str, str] = Field(default_factory=dict)
+    """Of those the ones that it has tried, or that don't fit into its memory, with reasons."""
     n_devices: PositiveInt = 1
     """Over which a trainer spreads each model."""
     is_draining: bool = False

@@ -24,6 +24,8 @@ class TrajectoryView(Frozen):
     """The step of its phase that trained on it, or after which it was an evaluation's."""
     advantage: float | None = None
     """How much better it did than its group; null where it was not trained on."""
+    group_size: NonNegativeInt | None = None
+    """How many episodes its group has; null while that is not decided."""
     trajectory: EpisodeEnded
 
 

@@ -159,7 +159,7 @@ EPISODES = Section(
         Metric("seq/single_candidate_frac", SHARE,
                f"over the sampled tokens of those among {BATCH} that were sampled with top_p, top_k or min_p",
                "Tokens that had no other beside them in what truncated sampling left: no exploration and no"
-               " gradient there.", "well below 1 while the reward rises",
+               " gradient of the reward or of an entropy bonus there.", "well below 1 while the reward rises",
                "above 0.9: the alarm `single_candidate` is raised"),
         Metric("episode/reset_s", "seconds", f"mean over {BATCH}",
                "Resetting the environment, also to make it anew on another env worker; by the env worker's clock.",

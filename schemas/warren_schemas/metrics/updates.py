@@ -28,7 +28,7 @@ POLICY = Section(
                "Tokens that the loss's clip touched (cispo) or took the gradient from (ppo, gspo).",
                "0 on policy, below 0.2 otherwise", "above 0.3: steps are too large, or data too old"),
         Metric("policy/kl_reference", "nats", f"mean over {TOKENS}; with `algorithm.kl`",
-               "Divergence of the policy from the one it started with.", "grows slowly, then levels off",
+               "Divergence of the policy from the one it started with, of all tokens.", "grows slowly, then levels off",
                "shoots up: raise algorithm.kl.coefficient"),
         Metric("policy/tis_truncated_frac", "share, 0 to 1", f"mean over {TOKENS}; with `algorithm.tis_cap`",
                "Tokens whose importance weight was capped.", "near 0", "above 0.1: data is too old"),

@@ -25,6 +25,8 @@ class Limits(Frozen):
     """Runs that are at work at once; others wait in the queue."""
     episodes_in_flight: _Count | None = None
     """Episodes of all their runs that are played at once; runs share them evenly."""
+    evaluated_models_per_hour: _Count | None = None
+    """Base models that GPU workers load in an hour for their evaluations alone; a further evaluation waits."""
     gpu_weight: Annotated[float, Field(gt=0, le=1000)] | None = None
     """Share of the GPUs, compared with that of others who want some: 2 is twice that of 1."""
     stored_gib: Annotated[float, Field(ge=0, le=1e9)] | None = None

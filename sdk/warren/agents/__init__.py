@@ -5,7 +5,7 @@ live, history          a live agent's calls of the model, and where each stands 
 conversation           what is asked and answered, in no dialect
 endpoint               the HTTP server that agents call
 other_models           models besides the policy; forwarding passes calls of them on
-dialects               OpenAI chat completions and Responses, Anthropic Messages
+dialects               OpenAI chat completions and Responses, Anthropic Messages, tokens in and out
 
 The answer to a call is the episode's next turn: it goes through the same queues, to the same samplers, and is
 recorded token by token as it was sampled.

@@ -1,11 +1,12 @@
 """What an agent asks and what it is answered, in no dialect: every surface is read into this and told from it."""
 
 import json
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from warren.environment import Sampled
+from warren.environment import PromptTokens, Sampled
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called, as_words, with_tools
 from warren_schemas.transcript import ChatMessage, Image
@@ -46,13 +47,17 @@ class Question:
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
+    ids: Sequence[int] = ()
+    """The whole prompt in tokens, where it was asked in those and not in messages."""
 
     @property
     def tool_names(self) -> set[str]:
         return {tool.name for tool in self.tools}
 
-    def shown(self, n_known: int) -> list[ChatMessage]:
-        """What the policy hasn't seen, after it saw so many of the messages. Tools are told at the start."""
+    def shown(self, n_known: int) -> Sequence[ChatMessage] | PromptTokens:
+        """What the policy hasn't seen, after it saw so many of the messages or tokens. Tools are told at the start."""
+        if self.ids:
+            return PromptTokens(self.ids[n_known:])
         new = [message.shown for message in self.messages[n_known:]]
         return new if n_known else with_tools(new, self.tools)
 
@@ -73,6 +78,17 @@ class Answer:
     @property
     def ids_of_calls(self) -> Sequence[str]:
         return [self.call_id(number) for number in range(len(self.said.calls))]
+
+
+def packed(sampled: Sampled) -> Sampled:
+    """The same in a ninth of the memory: answers are remembered."""
+    return Sampled(
+        is_cut=sampled.is_cut,
+        prompt_ids=array("i", sampled.prompt_ids),
+        ids=array("i", sampled.ids),
+        logprobs=array("d", sampled.logprobs),
+        versions=array("i", sampled.versions),
+    )
 
 
 def _value(arguments: str) -> object:

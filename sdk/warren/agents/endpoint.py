@@ -20,6 +20,7 @@ from warren.agents.dialects.anthropic import AnthropicDialect
 from warren.agents.dialects.chat import ChatDialect
 from warren.agents.dialects.dialect import Body, Dialect, Refusal, Telling
 from warren.agents.dialects.responses import ResponsesDialect
+from warren.agents.dialects.tokens import TokensDialect
 from warren.agents.forwarding import Forwarder
 from warren.agents.live import MODEL, EpisodeOver, LiveAgent, Repeat
 from warren_schemas.text.explain import explain
@@ -27,7 +28,12 @@ from warren_schemas.text.explain import explain
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 32 * 1024**2
 _MAX_ENDED = 4096
-_DIALECTS: tuple[Dialect, ...] = (ChatDialect(), ResponsesDialect(), AnthropicDialect())
+_DIALECTS: tuple[Dialect, ...] = (
+    ChatDialect(),
+    ResponsesDialect(),
+    AnthropicDialect(),
+    TokensDialect(),
+)
 
 
 class Endpoint:
@@ -44,7 +50,8 @@ class Endpoint:
     async def start(self) -> None:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for dialect in _DIALECTS:
-            app.router.add_post(dialect.path, _handler(self, dialect))
+            for path in dialect.paths:
+                app.router.add_post(path, _handler(self, dialect))
         app.router.add_get("/v1/models", self._models)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await runner.setup()
@@ -78,7 +85,7 @@ class Endpoint:
             asked = _parsed(body)
             other = live.other_models.get(str(asked.get("model")))
             if other is not None:
-                return await self._forwarder.pass_on(request, dialect.path, asked, other)
+                return await self._forwarder.pass_on(request, dialect.paths[0], asked, other)
             telling = dialect.read(asked, live)
             answer = await live.ask(telling.question, _repeat(request, body))
         except Refusal as refusal:

@@ -28,16 +28,16 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
-from warren.agents.conversation import Answer, Message
+from warren.agents.conversation import Answer, Message, packed
 from warren.agents.history import History
 from warren.agents.live import MODEL, Asked, LiveAgent
 from warren.agents.other_models import OtherModel
 from warren.environment import (
-    ChatMessage,
     ConfigError,
     Context,
     Env,
     Limits,
+    Observation,
     Score,
     StepResult,
     TaskT,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 ResultT = TypeVar("ResultT")
 
-_ANSWER_ID = re.compile(r"(?:chatcmpl-|resp_|msg_|call_)(\d{1,9})(?:_\d+)?", re.ASCII)
+_ANSWER_ID = re.compile(r"(?:chatcmpl-|resp_|msg_|gen-|call_)(\d{1,9})(?:_\d+)?", re.ASCII)
 """As the dialects tell it: of an answer, or of a tool call in one."""
 ENDED = "the episode has ended"
 _RETURNED = "run() must return a number, named numbers or None; it returned"
@@ -129,10 +129,10 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
 
     @property
     def asked(self) -> tuple[Message, ...]:
-        """The messages that the policy is to answer now; for `demonstrate`."""
+        """The messages that the policy is to answer now, none where it was asked in tokens; for `demonstrate`."""
         return self._asked.question.messages
 
-    async def reset(self, task: TaskT, ctx: Context) -> list[ChatMessage]:
+    async def reset(self, task: TaskT, ctx: Context) -> Observation:
         others = self.other_models()
         if MODEL in others:
             raise ConfigError(f"other_models() names {MODEL}, which is the policy that is trained")
@@ -178,9 +178,9 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
         asked = self._asked
         spoken = spoken_in(action, asked.question.tool_names)
         said = Message("assistant", spoken.text or "", calls=spoken.calls)
-        self._history.note(asked.question, said, self._n_turns)
+        self._history.note(asked.question, said, self._n_turns, self.sampled)
         self._agent.n_answered = self._n_turns
-        asked.answer.set_result(Answer(self._n_turns, said, self.sampled))
+        asked.answer.set_result(Answer(self._n_turns, said, packed(self.sampled)))
 
     async def _next(self) -> Asked | None:
         """The agent's next call; None when it has ended. Raises what it raises."""

@@ -38,7 +38,7 @@ class Forwarder:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=READ_S)
             self._session = aiohttp.ClientSession(timeout=timeout)
         asked = body if other.model is None else {**body, "model": other.model}
-        url = f"{other.base_url.rstrip('/')}/{path.removeprefix('/v1/')}"
+        url = _url(other.base_url.rstrip("/"), path)
         response: web.StreamResponse | None = None
         try:
             async with self._session.post(
@@ -61,6 +61,13 @@ class Forwarder:
             if request.transport is not None:  # what came is no whole answer
                 request.transport.abort()
             return response
+
+
+def _url(base_url: str, path: str) -> str:
+    """`path` is of a server's root; some are below its `/v1`."""
+    if path.startswith("/v1/"):
+        return f"{base_url}/{path.removeprefix('/v1/')}"
+    return f"{base_url.removesuffix('/v1')}{path}"
 
 
 def _headers(request: web.Request, other: OtherModel) -> Mapping[str, str]:

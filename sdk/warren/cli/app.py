@@ -61,7 +61,7 @@ def build() -> App:
     _add(app, "logs", "warren.cli.commands.runs.logs:logs", _RUNS)
     _add(app, "metrics", "warren.cli.commands.runs.metrics:metrics", _RUNS)
     _add(app, "tensorboard", "warren.cli.commands.runs.tensorboard:tensorboard", _RUNS)
-    _add(app, "trajectories", "warren.cli.commands.runs.replay:trajectories", _RUNS)
+    _add(app, "trajectories", "warren.cli.commands.runs.trajectories:trajectories", _RUNS)
     _add(app, "replay", "warren.cli.commands.runs.replay:replay", _RUNS)
     app.command(_subcommands("workers", "warren.cli.commands.system.workers", _SYSTEM))
     _add(app, "queues", "warren.cli.commands.system.cluster:queues", _SYSTEM)

@@ -105,7 +105,13 @@ def _lines(ended: EpisodeEnded, reward: float) -> bytes:
         for branch in ended.transcript.branches
         if any(m.role == "assistant" for m in branch.messages)
     ]
-    if any(m.images for branch in ended.transcript.branches for m in branch.messages):
+    messages = [m for branch in ended.transcript.branches for m in branch.messages]
+    if any(m.n_tokens for m in messages):
+        raise ConfigurationError(
+            "The run's episodes show tokens, and a data set of conversations has words",
+            hint="Replay the run instead: that trains on the tokens as they are.",
+        )
+    if any(m.images for m in messages):
         raise ConfigurationError(
             "The run's episodes show images, which can't be learned",
             hint="Trainers read text alone.",

@@ -14,7 +14,13 @@ import orjson
 
 from warren.errors import ConfigurationError
 from warren_schemas.config.numbers import NAME_PATTERN
-from warren_schemas.datasets.rows import MAX_ROW_BYTES, DatasetKind, WrongLine, checked, kind_of
+from warren_schemas.datasets.rows import (
+    MAX_TRAJECTORY_BYTES,
+    DatasetKind,
+    WrongLine,
+    checked,
+    kind_of,
+)
 from warren_schemas.http import UploadedFile
 from warren_schemas.http.datasets import MAX_SPLITS
 
@@ -110,7 +116,7 @@ def _wrong(path: Path, error: WrongLine) -> ConfigurationError:
 def _json_lines(path: Path) -> Iterator[bytes]:
     """No longer line is read than a row may be, and one byte more, which tells that it is too long."""
     with path.open("rb") as file:
-        while line := file.readline(MAX_ROW_BYTES + 2):
+        while line := file.readline(MAX_TRAJECTORY_BYTES + 2):
             yield line.removesuffix(b"\n")
 
 

@@ -7,7 +7,7 @@ from warren.display.output import Output
 from warren.display.summary import result_rows
 from warren.display.words import ago, count, decimal, duration, ending, queued
 from warren_schemas.config import TrainConfig
-from warren_schemas.events import Phase, RunOutcome
+from warren_schemas.events import Phase, RunOutcome, RunState
 from warren_schemas.http import QueueView, RunView, WorkerView
 
 
@@ -89,9 +89,7 @@ def _run_row(view: RunView) -> tuple[str, ...]:
     took = ""
     if view.started_s is not None and view.ended_s is not None:
         took = duration(view.ended_s - view.started_s)
-    state, reward = ending(view.state, _outcome(view)), decimal(view.reward)
-    if view.queue:
-        state = f"{state} (number {view.queue.number})"
+    state, reward = _brief_state(view), decimal(view.reward)
     return (view.id, view.name, state, _step(view), reward, ago(view.created_s), took)
 
 
@@ -127,8 +125,15 @@ def _offers(worker: WorkerView) -> str:
 
 def _state(view: RunView) -> str:
     if view.phase is None or view.state.is_final:
-        return ending(view.state, _outcome(view))
+        return _brief_state(view)
     return f"{view.state} ({view.phase})"
+
+
+def _brief_state(view: RunView) -> str:
+    state = ending(view.state, _outcome(view))
+    if view.state is RunState.STARTING and view.config:
+        return f"{state} (loading {view.config.model.base})"
+    return f"{state} (number {view.queue.number})" if view.queue else state
 
 
 def _outcome(view: RunView) -> RunOutcome | None:

@@ -37,6 +37,8 @@ def _branch(transcript: Transcript, branch: Branch) -> Iterator[Line]:
         style = ROLE_STYLES[message.role]
         yield f"{message.role}:", f"{style} dim"
         yield from ((f"  {line}", style) for line in message.content.splitlines() or [""])
+        if message.n_tokens:
+            yield f"  [{message.n_tokens} tokens]", f"{style} dim"
         yield from ((f"  [{image.media_type}]", f"{style} dim") for image in message.images)
         if message.is_action:
             if n_actions < len(turns) and turns[n_actions][0] < len(transcript.turns):

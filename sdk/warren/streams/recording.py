@@ -87,11 +87,16 @@ class TrajectoryReader:
 
 
 def recorded_source(
-    run: RunId,
+    run: RunId | None,
     from_: Beginning,
     *,
     also: Sequence[RunId] = (),
     where: RecordingFilter | Mapping[str, object] | None = None,
+    epochs: int = 1,
+    shuffle_window: int | None = None,
+    from_archive: bool = False,
+    dataset: str | None = None,
+    score: bool = False,
 ) -> RecordedSource:
     """What a replay's config says about its source. Raises `ConfigurationError`."""
     offset, since_s = _split(from_)
@@ -101,6 +106,11 @@ def recorded_source(
         "from_s": since_s,
         "also_runs": tuple(also),
         "where": where or {},
+        "epochs": epochs,
+        "shuffle_window": shuffle_window,
+        "from_archive": from_archive,
+        "dataset": dataset,
+        "rewards": "scored" if score else "recorded",
     }
     try:
         return RecordedSource.model_validate(source)

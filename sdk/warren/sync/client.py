@@ -13,7 +13,7 @@ from warren.run import Run as AsyncRun
 from warren.settings import Settings
 from warren.streams.recording import Beginning
 from warren.sync.access import Access
-from warren.sync.datasets import Datasets
+from warren.sync.datasets import Dataset, Datasets
 from warren.sync.episodes import Episodes
 from warren.sync.evaluation import Evaluation
 from warren.sync.run import Run
@@ -168,19 +168,30 @@ class Client:
 
     def replay(
         self,
-        run: Run | str,
+        run: Run | Dataset | str,
         into: ConfigLike,
         *,
         from_: Beginning = None,
         also: Sequence[Run | str] = (),
         where: RecordingFilter | Mapping[str, object] | None = None,
+        epochs: int = 1,
+        shuffle_window: int | None = None,
+        from_archive: bool = False,
+        score: bool = False,
         idempotency_key: str | None = None,
     ) -> Run:
         """Submit a run that trains on what other runs recorded, all of it or what a filter leaves."""
-        recorder, *others = [r if isinstance(r, str) else str(r.id) for r in (run, *also)]
-        key = idempotency_key
         asked = self._client.replay(
-            recorder, into, from_=from_, also=others, where=where, idempotency_key=key
+            run.handle if isinstance(run, Dataset) else _id_of(run),
+            into,
+            from_=from_,
+            also=[_id_of(each) for each in also],
+            where=where,
+            epochs=epochs,
+            shuffle_window=shuffle_window,
+            from_archive=from_archive,
+            score=score,
+            idempotency_key=idempotency_key,
         )
         return self._run(asked)
 
@@ -271,6 +282,10 @@ def connect(
 ) -> Client:
     """A client of the gateway at `url`; see `warren.connect`."""
     return Client(asynchronous.connect(url, api_key, timeout_s=timeout_s, retry_s=retry_s))
+
+
+def _id_of(run: Run | str) -> str:
+    return run if isinstance(run, str) else str(run.id)
 
 
 def _close(thread: LoopThread, client: asynchronous.Client) -> None:

@@ -21,6 +21,11 @@ class Dataset:
         self._thread = thread
         self._dataset = dataset
 
+    @property
+    def handle(self) -> asynchronous.Dataset:
+        """The same for a client that is awaited."""
+        return self._dataset
+
     def __repr__(self) -> str:
         return repr(self._dataset)
 

@@ -1,92 +1,29 @@
 """The scheduler's decisions in the store: order, room, and which runs have a coordinator."""
 
 import time
-from collections.abc import AsyncGenerator, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import AsyncGenerator
 
 import pytest
 from sqlalchemy import event, update
 from sqlmodel import Session, col, select
-from tests.support.factories import make_heartbeat
+from tests.support.waiting_jobs import BASE, PLAYERS, decide, submit, trainer, write
 
 from warren_gateway.advice import SEPARATE_WORKERS
 from warren_gateway.coordinator import run_leases
-from warren_gateway.scheduling.passes import Outcome, run_pass
+from warren_gateway.scheduling.passes import run_pass
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import JobRow, OutboxRow, Run
+from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.codec.wire import decode
-from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
-from warren_schemas.ids import ModelId, RunId, WorkerId
+from warren_schemas.control import Heartbeat, WorkerRole
+from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import KeepForJob
-
-BASE = "warren/tiny"
-PLAYERS = (
-    make_heartbeat(role=WorkerRole.SAMPLER, offers=(BASE,), worker=WorkerId("sampler")),
-    make_heartbeat(role=WorkerRole.ENVIRONMENT, offers=("guess",), worker=WorkerId("env")),
-)
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgresql":
-        yield request.getfixturevalue("private_postgres")
-    else:
-        yield f"sqlite:///{tmp_path / 'warren.db'}"
 
 
 @pytest.fixture
-async def store(url: str) -> AsyncGenerator[Store]:
-    store = await Store.open(url)
+async def store(any_store_url: str) -> AsyncGenerator[Store]:
+    store = await Store.open(any_store_url)
     yield store
     await store.close()
-
-
-async def submit(store: Store, *numbers: int, is_full: bool = False) -> None:
-    """Runs of one owner, in this order, long enough ago to be told why they wait."""
-
-    def work(session: Session) -> None:
-        for n in numbers:
-            session.add(
-                Run(
-                    id=f"run_{n}", owner="ann", name="r", config={}, state="queued",
-                    n_steps=1, created_s=1.0,
-                )
-            )  # fmt: skip
-            session.flush()
-            session.add(
-                JobRow(
-                    run_id=f"run_{n}", model_id=f"model_{n}", owner="ann", base_model=BASE,
-                    is_full=is_full, plays_at_once=True, environments=[("guess", "")], queued_s=1.0,
-                )
-            )  # fmt: skip
-            session.flush()
-
-    await store.transact(work)
-
-
-def trainer(name: str, *held: int, capacity: int = 2) -> Heartbeat:
-    models = tuple(HeldModel(model=ModelId(f"model_{n}"), epoch=1) for n in held)
-    return make_heartbeat(
-        role=WorkerRole.TRAINER,
-        worker=WorkerId(name),
-        offers=(BASE,),
-        capacity=capacity,
-        in_flight=len(held),
-        models=models,
-    )
-
-
-async def decide(store: Store, *workers: Heartbeat) -> Outcome:
-    work = partial(run_pass, workers=workers, advice=SEPARATE_WORKERS, now_s=time.time())
-    return await store.transact(work)
-
-
-async def write(store: Store, run: str, **values: object) -> None:
-    def work(session: Session) -> None:
-        session.exec(update(JobRow).where(col(JobRow.run_id) == run).values(**values))
-
-    await store.transact(work)
 
 
 async def test_no_more_jobs_are_admitted_than_there_is_room_and_in_the_order_of_submission(
@@ -175,6 +112,31 @@ async def test_what_could_not_move_delays_nobody_and_its_owner_is_told(store: St
     told = await store.transact(lambda session: session.exec(query).one())
     assert (told or "").startswith("no env worker offers chess")
     assert not (await decide(store, trainer("t", capacity=1), *PLAYERS)).told.has_told
+
+
+async def test_who_waits_is_told_whose_job_is_admitted_before_a_trainer_has_taken_it(
+    store: Store,
+) -> None:
+    await submit(store, 1, 2)
+    query = select(Run.waiting_for).where(col(Run.id) == "run_2")
+    for _ in range(2):
+        await decide(store, trainer("t", capacity=1), *PLAYERS)
+        reason = await store.transact(lambda session: session.exec(query).one())
+        assert reason is not None
+        assert reason.startswith(f"every trainer that offers {BASE} is busy: r (run_1) has it;")
+
+
+async def test_what_an_admitted_run_waited_for_before_is_not_told_to_the_next_one(
+    store: Store,
+) -> None:
+    await submit(store, *range(1, 9))
+    query = select(Run.waiting_for).where(col(Run.id) == "run_6")
+    await decide(store, trainer("t", capacity=1), *PLAYERS)
+    await write(store, "run_1", state="over")
+    assert (await decide(store, trainer("t", capacity=1), *PLAYERS)).admitted == ("run_2",)
+    reason = await store.transact(lambda session: session.exec(query).one())
+    assert reason is not None
+    assert reason.startswith(f"every trainer that offers {BASE} is busy: r (run_2) has it;")
 
 
 async def test_a_decision_takes_as_many_statements_however_many_wait(store: Store) -> None:

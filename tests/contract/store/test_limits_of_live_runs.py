@@ -30,7 +30,7 @@ async def store(any_store_url: str) -> AsyncGenerator[Store]:
 async def begun(gateway: Gateway, *, n_taken: int = 20, **limits: Any) -> RunId:
     config = {**CONFIG, "limits": {"steps": 100, **limits}}
     run = await gateway.submit(config=config, idempotency_key=KEY)
-    progress = {"learning": {"n_trained_steps": n_taken}}
+    progress = {"learning": {"steps": {"n_trained": n_taken}}}
     await set_row(gateway, run, state=RunState.RUNNING, started_s=2.0, progress=progress)
     return run
 

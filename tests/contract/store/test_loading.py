@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from sqlalchemy import update
 from sqlmodel import Session, col, select
-from tests.contract.store.test_job_queue import PLAYERS, submit, write
 from tests.support.factories import make_heartbeat
+from tests.support.waiting_jobs import PLAYERS, submit, write
 
 from warren_gateway.advice import SEPARATE_WORKERS
 from warren_gateway.scheduling.loading import AGAIN_S, GAP_S
@@ -16,7 +16,7 @@ from warren_gateway.scheduling.passes import Outcome, run_pass
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, Run, ServedRow
 from warren_schemas.codec.wire import decode
-from warren_schemas.control import Heartbeat, HeldModel, WorkerRole
+from warren_schemas.control import CannotLoad, Heartbeat, HeldModel, WorkerRole
 from warren_schemas.ids import ModelId, RunId, WorkerId
 from warren_schemas.training import LoadBaseModel
 
@@ -168,3 +168,61 @@ async def test_its_own_base_model_comes_back_the_same_way(store: Store) -> None:
     outcome = await decide(store, *gpu_worker("b", offers=(OTHER,), may_load=(OWN,)))
     assert await told(store) == [("b", OWN)]
     assert reason(outcome) == f"loading {OWN} on b"
+
+
+async def evaluate_other(store: Store, number: int) -> None:
+    """A run that needs no trainer, and whose coordinator waits for samplers."""
+    await wait_for_other(store, number)
+    await write(store, f"run_{number}", state="over")
+
+    def goes_on(session: Session) -> None:
+        ours = col(Run.id) == f"run_{number}"
+        session.exec(update(Run).where(ours).values(state="running", coordinator="gateway"))
+
+    await store.transact(goes_on)
+
+
+async def test_what_an_evaluation_needs_is_loaded_too_and_stays_until_it_is_over(
+    store: Store,
+) -> None:
+    await evaluate_other(store, 1)
+    assert (await decide(store, *gpu_worker("a"))).has_orders
+    assert await told(store) == [("a", OTHER)]
+    assert not (await decide(store, *loading("b"), now_s=NOW_S + AGAIN_S)).has_orders
+    loaded = gpu_worker("b", offers=(OTHER,), may_load=(OWN,))
+    await submit(store, 2)
+    assert reason(await decide(store, *loaded), 2).startswith(f"no GPU worker has {OWN} loaded")
+    assert await told(store) == []
+
+    def ends(session: Session) -> None:
+        session.exec(update(Run).where(col(Run.id) == "run_1").values(state="completed"))
+
+    await store.transact(ends)
+    await decide(store, *loaded)
+    assert await told(store) == [("b", OWN)]
+
+
+async def test_nothing_is_loaded_for_an_evaluation_where_somebody_has_it(store: Store) -> None:
+    await evaluate_other(store, 1)
+    ours = gpu_worker("a")
+    trainer, sampler = gpu_worker("b", 2, offers=(OTHER,), may_load=())
+    for there in (trainer, sampler):
+        await decide(store, *ours, there)
+        assert await told(store) == []
+
+
+async def test_what_a_pattern_names_is_loaded_and_what_a_worker_refuses_is_not(
+    store: Store,
+) -> None:
+    await wait_for_other(store, 1)
+    small = "its weights need 30.0 GiB of memory, and the GPU has 24.0 GiB"
+    refusals = (CannotLoad(base_model=OTHER, reason=small),)
+    refusing = gpu_worker("a", may_load=("warren/*",), cannot_load=refusals)
+    outcome = await decide(store, *refusing)
+    assert reason(outcome) == f"a can't load {OTHER}: {small}"
+    assert await told(store) == []
+    query = select(Run.waiting_for).where(col(Run.id) == "run_1")
+    shown = await store.transact(lambda session: session.exec(query).one())
+    assert shown is not None and f"a can't load {OTHER}: {small}" in shown
+    await decide(store, *refusing, *gpu_worker("b", 2, may_load=("warren/*",)))
+    assert await told(store) == [("b", OTHER)]

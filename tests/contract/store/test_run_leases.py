@@ -1,7 +1,6 @@
 """Leases of runs, on both databases: one holder, and no write of a holder that was."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TypeVar
 
 import pytest
@@ -25,17 +24,9 @@ LEASE_S = 2 * PATIENCE_S
 """A lease runs out here by `lapse` alone, however long this process gets no CPU."""
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.server)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "postgresql":
-        yield request.getfixturevalue("private_postgres")
-    else:
-        yield f"sqlite:///{tmp_path / 'warren.db'}"
-
-
 @pytest.fixture
-async def store(url: str) -> AsyncGenerator[Store]:
-    store = await Store.open(url)
+async def store(any_store_url: str) -> AsyncGenerator[Store]:
+    store = await Store.open(any_store_url)
     await store.transact(lambda session: _add(session, RUN))
     yield store
     await store.close()

@@ -97,6 +97,29 @@ async def test_what_nobody_wants_is_gone(stores: tuple[Store, Store]) -> None:
     assert await rows.find("ann", NAME) is None
 
 
+async def test_a_sample_is_cancelled_at_any_gateway_and_whoever_has_it_sees_so(
+    stores: tuple[Store, Store],
+) -> None:
+    (one, _), (two, told) = map(rows_of, stores)
+    await one.add("ann", NAME, b"asked")
+    await two.cancel("bob", NAME)
+    assert await one.hold() == {NAME}
+    await two.cancel("ann", NAME)
+    assert await one.hold() == set()
+    assert await one.find("ann", NAME) is None
+    posted = await stores[0].transact(_posted)
+    assert posted == ([] if stores[0].is_private else [MODEL_ANSWERS.name])
+    assert bool(told) is not stores[0].is_private
+
+
+async def test_what_is_done_is_cancelled_no_more(stores: tuple[Store, Store]) -> None:
+    rows, _ = rows_of(stores[0])
+    await rows.add("ann", NAME, b"asked")
+    await rows.finish(NAME, b"done")
+    await rows.cancel("ann", NAME)
+    assert await rows.find("ann", NAME) == b"done"
+
+
 def _lapse(session: Session, **values: float) -> None:
     session.exec(update(TinkerSample).where(col(TinkerSample.id) == NAME).values(**values))
 

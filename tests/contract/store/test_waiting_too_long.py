@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 from sqlmodel import Session, col
-from tests.contract.store.test_job_queue import PLAYERS, decide, trainer
 from tests.contract.store.test_verbs import ask, row_of
 from tests.support.gateway import CONFIG, Gateway
+from tests.support.waiting_jobs import PLAYERS, decide, trainer
 
 from warren_gateway.coordinator import decisions, records, run_leases
 from warren_gateway.store.store import Store

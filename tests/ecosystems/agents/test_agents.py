@@ -68,10 +68,8 @@ def test_an_agent_that_writes_its_history_anew_makes_a_branch() -> None:
 
 
 @asynccontextmanager
-async def deployment(home: Path, module: str) -> AsyncGenerator[warren.Client]:
-    port = free_port()
-    reference = f"{module}:{LEARNERS[module]}"
-    command = [str(PYTHON), "-m", "warren", "up", "--port", str(port), "--env", reference]
+async def deployment(home: Path, port: int, *options: str) -> AsyncGenerator[warren.Client]:
+    command = [str(PYTHON), "-m", "warren", "up", "--port", str(port), *options]
     process = spawn(command, log_path=home / "log", environment=variables(home))
     try:
         await asyncio.to_thread(
@@ -95,9 +93,26 @@ async def deployment(home: Path, module: str) -> AsyncGenerator[warren.Client]:
 async def test_it_learns(tmp_path: Path, module: str, seed: int) -> None:
     config: dict[str, object] = yaml.safe_load((FOLDER / "two_digits.yaml").read_text())
     config |= {"seed": seed, "environments": [{"name": module}]}
-    async with deployment(tmp_path, module) as client:
+    hosted = ("--env", f"{module}:{LEARNERS[module]}")
+    async with deployment(tmp_path, free_port(), *hosted) as client:
         run = await client.train(config)
-        result = await run.result()
+        rises(await run.result())
+
+
+@pytest.mark.ecosystem_all
+@whole_deployment
+async def test_a_loop_of_one_s_own_learns(tmp_path: Path) -> None:
+    port = free_port()
+    own = {"WARREN_URL": f"http://127.0.0.1:{port}", **variables(tmp_path)}
+    async with deployment(tmp_path, port) as client:
+        command = [str(PYTHON), str(FOLDER / "own_loop.py")]
+        loop = spawn(command, log_path=tmp_path / "loop", environment=own)
+        assert await asyncio.to_thread(loop.wait) == 0, (tmp_path / "loop").read_text()
+        (run,) = await client.runs()
+        rises(await run.result())
+
+
+def rises(result: warren.RunResult) -> None:
     assert result.reward_before is not None
     assert result.reward_after is not None
     assert result.reward_after >= result.reward_before + 0.3

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
-from tests.support.agents import SURFACES
+from tests.support.conversations import SCRIPTS, SURFACES
 from tests.support.episodes import policy
-from tests.support.hosting import hosting, observed, playing, refused
+from tests.support.hosting import Player, hosting, observed, playing, refused
 from tests.support.interacting import endings, spec, start, start_all
 from tests.support.patience import PATIENCE_S
 from tests.support.sampler_stage import sampler, settings_of
@@ -17,18 +17,23 @@ from warren_broker.memory import MemoryHub, open_hub
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.config import Sampling
-from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind
+from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
 from warren_schemas.ids import RunId, WorkerId
 
-HOSTED = ("Native", "Speaks", "Replays", "Troubled", "Parallel", "Blocking", "Curl", "Exits")
+HOSTED = (
+    *(f"tests.support.conversations:{each}" for each in ("Native", "Speaks", "Replays")),
+    *(
+        f"tests.support.agents:{each}"
+        for each in ("Troubled", "Parallel", "Blocking", "Curl", "Exits")
+    ),
+)
 GREEDY = Sampling(temperature=0.0, max_tokens=6)
 NUMBER = iter(range(1000))
 
 
 @asynccontextmanager
 async def env_worker(hub: MemoryHub, name: str) -> AsyncGenerator[asyncio.Task[None]]:
-    references = tuple(f"tests.support.agents:{each}" for each in HOSTED)
-    settings = EnvWorkerSettings(environments=references, only_named=True, worker=WorkerId(name))
+    settings = EnvWorkerSettings(environments=HOSTED, only_named=True, worker=WorkerId(name))
     running = asyncio.create_task(serve_env_worker(hub.client(name), settings))
     try:
         yield running
@@ -50,12 +55,19 @@ async def hub(
         yield hub
 
 
-async def played(hub: MemoryHub, name: str, max_turns: int = 8, **config: object) -> EpisodeEnded:
+async def played(
+    hub: MemoryHub,
+    name: str,
+    max_turns: int = 8,
+    purpose: EpisodePurpose = EpisodePurpose.TRAIN,
+    **config: object,
+) -> EpisodeEnded:
     number = next(NUMBER)
     of = spec(
         name,
         environment_config=config,
         max_turns=max_turns,
+        purpose=purpose,
         sampling=GREEDY,
         policy=policy(),
     )
@@ -72,12 +84,19 @@ def recorded(ended: EpisodeEnded) -> list[list[object]]:
     assert isinstance(ended.outcome, Completed), ended.outcome
     return [
         [
-            [(m.role, m.content, m.is_quoted) for m in branch.messages],
             branch.tokens.ids_T.tolist(),
             branch.tokens.mask_T.tolist(),
             branch.tokens.logprobs_T.tolist(),
             branch.tokens.versions_T.tolist(),
         ]
+        for branch in ended.transcript.branches
+    ]
+
+
+def told(ended: EpisodeEnded) -> list[list[object]]:
+    """Of each branch, what was said."""
+    return [
+        [(m.role, m.content, m.is_quoted) for m in branch.messages]
         for branch in ended.transcript.branches
     ]
 
@@ -90,18 +109,23 @@ def failed(ended: EpisodeEnded) -> Failed:
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.mark.parametrize("dialect", SURFACES)
+N_BRANCHES = {"straight": 1, "rewritten": 3, "tools": 1, "tools, rewritten": 3}
+
+
+@pytest.mark.parametrize("purpose", [EpisodePurpose.TRAIN, EpisodePurpose.DEMONSTRATE])
+@pytest.mark.parametrize("script", SCRIPTS)
 async def test_what_is_recorded_is_what_a_native_environment_records(
-    hub: MemoryHub, dialect: str
+    hub: MemoryHub, script: str, purpose: EpisodePurpose
 ) -> None:
-    native = await played(hub, "native")
-    agent = await played(hub, "speaks", dialect=dialect)
-    assert recorded(agent) == recorded(native)
-    assert len(recorded(agent)) == 3
-    assert agent.transcript.n_sampled == sum(
-        tokens.n_sampled for tokens in native.transcript.sequences
-    )
-    assert agent.outcome == native.outcome
+    """In every dialect. What is sampled is no call of a tool; in demonstrations, the first action is one."""
+    native = await played(hub, "native", purpose=purpose, script=script)
+    assert len(recorded(native)) == N_BRANCHES[script]
+    for dialect in SURFACES:
+        agent = await played(hub, "speaks", purpose=purpose, dialect=dialect, script=script)
+        assert recorded(agent) == recorded(native), dialect
+        assert dialect == "tokens" or told(agent) == told(native), dialect
+        assert agent.outcome == native.outcome
+        assert agent.transcript.actions == native.transcript.actions
 
 
 async def test_calls_at_once_are_branches_and_what_is_asked_again_is_sampled_once(
@@ -152,8 +176,8 @@ async def test_an_agent_that_goes_on_is_cut_with_what_it_got(hub: MemoryHub) -> 
 
 async def test_an_agent_that_asks_the_same_again_goes_on_where_its_process_was_lost() -> None:
     async with (
-        hosting("tests.support.agents:Replays") as one,
-        hosting("tests.support.agents:Replays") as other,
+        hosting("tests.support.conversations:Replays") as one,
+        hosting("tests.support.conversations:Replays") as other,
     ):
         player = await playing(one, "replays")
         shown = [await observed(player.step(words)) for words in ("1", "2")]
@@ -161,13 +185,28 @@ async def test_an_agent_that_asks_the_same_again_goes_on_where_its_process_was_l
         moved = player.moved_to(other)
         last = await observed(moved.step("3"))
         assert (last.messages, last.after) == ((await observed(player.step("3"))).messages, 0)
-        assert (await observed(moved.step("4"))).reward == 1.0
+        assert (await observed(moved.step("4"))).after == 2
+        assert (await observed(moved.step("5"))).reward == 1.0
+
+
+@pytest.mark.parametrize("dialect", SURFACES)
+async def test_it_gets_the_recorded_answers_when_it_is_started_again(
+    hub: MemoryHub, dialect: str
+) -> None:
+    ended = await played(hub, "replays", dialect=dialect)
+    messages, turns = ended.transcript.messages, ended.transcript.turns
+    before = {"messages": messages[:-1], "turns": turns[:-1]}
+    async with hosting("tests.support.conversations:Replays") as host:
+        player = Player(host, ended.spec)
+        player.transcript = ended.transcript.model_copy(update=before)
+        last = await observed(player.step(messages[-1].content))
+    assert (last.is_over, last.reward, last.digest) == (True, 1.0, turns[-1].digest)
 
 
 async def test_one_that_may_not_is_not_started_again() -> None:
     async with (
-        hosting("tests.support.agents:Speaks") as one,
-        hosting("tests.support.agents:Speaks") as other,
+        hosting("tests.support.conversations:Speaks") as one,
+        hosting("tests.support.conversations:Speaks") as other,
     ):
         player = await playing(one, "speaks")
         failure = await refused(player.moved_to(other).step("1"))

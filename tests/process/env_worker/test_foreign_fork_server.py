@@ -67,6 +67,24 @@ async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_oth
             conversation.close()
 
 
+async def test_a_refusal_is_heard_also_where_the_connection_is_closed_before_the_request(
+    tmp_path: Path,
+) -> None:
+    is_closed = asyncio.Event()
+
+    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'{"error": "no room", "misfit": false}\n')
+        writer.close()
+        await writer.wait_closed()
+        is_closed.set()
+
+    async with await asyncio.start_unix_server(refuse, tmp_path / "socket"):
+        conversation = await Conversation.opened(str(tmp_path / "socket"))
+        await is_closed.wait()
+        assert await conversation.ask({"make": {}}) == {"error": "no room", "misfit": False}
+        conversation.close()
+
+
 async def test_a_process_gone_is_lost_and_makes_room(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     async with fork_server(path):

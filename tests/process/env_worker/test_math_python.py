@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from warren.environment import ChatMessage, ConfigError, Context, StepResult
+from warren.observation import PromptTokens
 from warren.testing import Episode, play
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
@@ -53,6 +54,7 @@ def played(environment: MathPython, *actions: str) -> Episode:
 
 
 def shown(result: StepResult) -> str:
+    assert not isinstance(result.observation, PromptTokens)
     (message,) = result.observation
     assert isinstance(message, ChatMessage)
     return message.content

@@ -14,11 +14,18 @@ from tests.support.patience import PATIENCE_S
 from tests.support.time_share_children import VARIABLE
 from tests.support.trainer import FULL, LORA, MODEL
 
+from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.time_share import Stay, Terms, TimeShare
-from warren_gpu_worker.trainer.messages import Answer, Apply, Offload, Open, unpack_order
+from warren_gpu_worker.trainer.messages import (
+    Answer,
+    Apply,
+    Offload,
+    Open,
+    unpack_order,
+)
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.ids import ModelId
@@ -164,7 +171,7 @@ class Pair:
         if self.is_greedy:
             self.ask(len(answered))
 
-    def on_ready(self) -> None:
+    def on_ready(self, memory: DeviceMemory | None) -> None:
         pass
 
     def on_answer(self, answer: Answer) -> None:

@@ -6,11 +6,13 @@ Two GPU workers with room for two LoRA models each. Users type commands on machi
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from sqlalchemy import NullPool
+from sqlmodel import Session, col, create_engine, select
 from tests.support.deployment import Site, connected
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import start_program
@@ -18,6 +20,7 @@ from tests.support.small_install import SMALL_WARREN
 
 import warren
 from warren import Client, Run
+from warren_gateway.store.tables import Model
 from warren_schemas.events import RunState
 
 MODELS_PER_WORKER = 2
@@ -100,6 +103,13 @@ class Scene:
     async def _are_all_there(self, client: Client) -> bool:
         offered = [w.offers for w in await client.workers()]
         return sum(bool(offers) for offers in offered) >= 5
+
+    def n_job_messages(self, runs: Sequence[Run]) -> int:
+        """Sent for these runs: each is for an epoch of its own. Blocks."""
+        url = self.site.store or f"sqlite:///{self.site.home / 'warren.db'}"
+        ours = select(Model.epoch).where(col(Model.run_id).in_([run.id for run in runs]))
+        with Session(create_engine(url, poolclass=NullPool)) as session:
+            return sum(session.exec(ours))
 
     async def new_user(self, name: str) -> User:
         added = await self.admin.read("users", "add", name)

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.storm, sever
 @pytest_asyncio.fixture(
     scope="module",
     loop_scope="module",
-    params=["sqlite", "postgresql"],
+    params=[pytest.param("sqlite", marks=pytest.mark.variant), "postgresql"],
 )
 async def scene(
     request: pytest.FixtureRequest,
@@ -197,6 +197,7 @@ async def test_parity_row_05_65_jobs_start_in_order_by_themselves_and_a_gateway_
         await until(are_placed)
         await long[0].cancel()
         await started_in_order(waiting)
+        assert await asyncio.to_thread(scene.n_job_messages, waiting) == len(waiting)
         for run in long:
             await run.cancel()
 

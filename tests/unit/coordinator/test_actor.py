@@ -81,7 +81,7 @@ async def load(store: Store) -> CoordinatorState:
 
 async def until_trained_on(state: CoordinatorState, actor: RunActor) -> None:
     async def is_trained_on() -> bool:
-        return state.learning.n_consumed_steps > 0
+        return state.learning.steps.n_consumed > 0
 
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(actor.run())
@@ -260,6 +260,46 @@ async def test_a_run_whose_data_set_can_t_be_read_ends(
         await eventually(has_ended)
         running.cancel()
     await store.close()
+
+
+async def test_a_run_whose_data_sets_can_t_be_read_says_so_and_goes_on_when_they_are_back(
+    world: World, store: Store, broker: Broker
+) -> None:
+    """As it was before: its time for the first ending does not run meanwhile."""
+    is_mounted = asyncio.Event()
+
+    async def opened(_: TrainConfig) -> Rows:
+        if not is_mounted.is_set():
+            raise FilesUnavailable("the folder is not mounted")
+        return {}
+
+    registry = Registry(broker)
+    for beat in world.alive(None):
+        registry.hear(beat)
+    coordinators = Coordinators(
+        store, broker, registry, Relay(store, broker), driving=lambda _: None, open_rows=opened
+    )
+
+    async def waits() -> bool:
+        return await waiting_for(store) == f"the folder is not mounted; {GOES_ON}"
+
+    async def goes_on() -> bool:
+        return await waiting_for(store) != f"the folder is not mounted; {GOES_ON}"
+
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(coordinators.run())
+        await eventually(waits)
+        is_mounted.set()
+        await eventually(goes_on)
+        running.cancel()
+    assert (await state_of(store))[0] not in ("failed", "cancelled")
+
+
+GOES_ON = "the run goes on by itself when it can"
+
+
+async def waiting_for(store: Store) -> str | None:
+    return await store.transact(lambda session: session.get_one(Run, RUN).waiting_for)
 
 
 async def test_a_run_whose_failure_can_t_be_written_ends_no_other(

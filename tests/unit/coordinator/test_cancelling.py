@@ -70,6 +70,7 @@ def test_a_run_is_cancelled_in_each_phase(phase: Phase) -> None:
     assert [item.kind for item in world.endings] == ["close_model", "run_ended"]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), n_moves=st.integers(0, 400))
 def test_a_run_is_cancelled_after_any_number_of_moves(seed: int, n_moves: int) -> None:

@@ -53,7 +53,7 @@ def begin_again(world: World) -> None:
 def n_taken(world: World) -> int:
     with Session(world.engine) as session:
         progress = session.get_one(Run, world.run).progress or {}
-    return progress.get("learning", {}).get("n_trained_steps", 0)
+    return progress.get("learning", {}).get("steps", {}).get("n_trained", 0)
 
 
 def drive(world: World) -> None:
@@ -76,11 +76,12 @@ def test_a_run_takes_as_many_steps_as_were_set_last(steps: int, is_told: bool) -
         tell(world)
     drive(world)
     assert world.state.run_state is RunState.COMPLETED
-    assert world.state.learning.n_trained_steps == steps
+    assert world.state.learning.steps.n_trained == steps
     told = [e.body for e in world.events if isinstance(e.body, StepCompleted)]
     assert (told[-1].step, told[-1].n_steps) == (steps, steps)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), n_moves=st.integers(0, 500), more=st.integers(0, 6))
 def test_limits_that_were_accepted_hold_whenever_they_came(
@@ -105,7 +106,7 @@ def test_limits_that_were_accepted_hold_whenever_they_came(
         move(world)
 
     assert world.state.run_state is RunState.COMPLETED
-    assert world.state.learning.n_trained_steps == steps
+    assert world.state.learning.steps.n_trained == steps
     assert max(world.trained_episodes.values(), default=1) == 1
 
 
@@ -114,7 +115,7 @@ def test_training_does_not_end_by_limits_that_are_no_longer_in_force() -> None:
     world = World(config(), random.Random(5))
     world.decide()
     while not (
-        world.state.learning.n_published_steps == 5 and world.state.stage.phase is Phase.TRAINING
+        world.state.learning.steps.n_published == 5 and world.state.stage.phase is Phase.TRAINING
     ):
         world.move()
     store_limits(world, steps=12)
@@ -123,7 +124,7 @@ def test_training_does_not_end_by_limits_that_are_no_longer_in_force() -> None:
             world.move()
     begin_again(world)
     drive(world)
-    assert world.state.learning.n_trained_steps == 12
+    assert world.state.learning.steps.n_trained == 12
 
 
 def test_fewer_episodes_in_flight_hold_from_the_next_one_on() -> None:
@@ -136,7 +137,7 @@ def test_fewer_episodes_in_flight_hold_from_the_next_one_on() -> None:
     assert len(world.episodes) > 16
     store_limits(world, in_flight=4)
     tell(world)
-    while world.state.learning.n_published_steps < 3 and not world.state.is_over:
+    while world.state.learning.steps.n_published < 3 and not world.state.is_over:
         n_missing = sum(group.n_missing for group in world.state.rollouts.groups.values())
         n_before = world.state.rollouts.n_admitted
         world.move()

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from pydantic import ValidationError
 from sqlalchemy import Engine
-from sqlmodel import Session, SQLModel, col, create_engine, select
+from sqlmodel import Session, col, select
+from tests.support.databases import memory_engine
 from tests.support.factories import make_heartbeat, make_token_batch
 
 from warren_gateway.access.caller import Viewer
@@ -36,7 +37,7 @@ from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request
 from warren_gateway.models.viewing import shown
-from warren_gateway.store.tables import Checkpoint, OpRow, OutboxRow, Run
+from warren_gateway.store.tables import Checkpoint, JobRow, OpRow, OutboxRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
@@ -77,7 +78,7 @@ ME = Viewer("me")
 class World:
     """A model with its coordinator, and a trainer that holds it."""
 
-    engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
+    engine: Engine = field(default_factory=memory_engine)
     run: RunId = field(init=False)
     model: str = field(init=False)
     state: CoordinatorState = field(init=False)
@@ -89,7 +90,6 @@ class World:
     """What the trainer wants people to know."""
 
     def __post_init__(self) -> None:
-        SQLModel.metadata.create_all(self.engine)
         self.create(CreateModel(base_model="tiny"))
 
     def create(self, body: CreateModel) -> None:
@@ -117,8 +117,8 @@ class World:
         """The future of an op."""
         want = asked if isinstance(asked, Wanted) else Wanted(asked)
         with Session(self.engine) as session, session.begin():
-            future, _ = insert_request(session, ME, self.model, want, None, sequence)
-        return future
+            accepted = insert_request(session, ME, self.model, want, None, sequence)
+        return accepted.request.id
 
     def turn(self, after_s: float = 0.0) -> None:
         """The coordinator looks and decides."""
@@ -157,7 +157,7 @@ class World:
     def answer(self, *, failing: dict[int, str] | None = None, duration_s: float = 0.0) -> None:
         """The trainer answers everything that it has not answered yet."""
         for number, body in self.log():
-            if number > self.state.learning.done_op:
+            if number > self.state.learning.ops.done:
                 why = (failing or {}).get(number)
                 outcome = self._outcome(number, body, duration_s) if why is None else why
                 if isinstance(outcome, str):
@@ -178,7 +178,7 @@ class World:
         return done
 
     def _take(self, number: int, outcome: OpOutcome) -> None:
-        op = self.state.learning.op_ids.get(number)
+        op = self.state.learning.ops.ids.get(number)
         result = OpResult(
             envelope=Envelope(run=self.run),
             model=self.state.model,
@@ -344,7 +344,7 @@ def test_an_outcome_stays_when_a_failover_applies_its_op_again(world: World) -> 
     world.answer()
     first = world.outcome(future)
     world.load()
-    assert world.state.learning.done_op == 0
+    assert world.state.learning.ops.done == 0
     world.answer(failing={1: "this time it fails"})
     assert world.outcome(future) == first
 
@@ -440,7 +440,7 @@ def test_what_is_overwritten_stays_until_the_new_one_is_saved(world: World) -> N
     world.ask(save("a", overwrite=True))
     world.turn()
     world.answer()
-    assert [mark.op for mark in world.state.learning.checkpoints if mark.label == "a"] == [6]
+    assert [mark.op for mark in world.state.learning.checkpoints.marks if mark.label == "a"] == [6]
 
 
 def test_a_checkpoint_can_t_have_the_name_of_an_automatic_one() -> None:
@@ -508,6 +508,17 @@ def test_a_model_whose_client_is_silent_is_saved_and_closed(world: World) -> Non
         world.ask(update())
 
 
+def test_a_model_whose_client_leaves_before_it_has_a_trainer_takes_none(world: World) -> None:
+    with Session(world.engine) as session, session.begin():
+        made = insert_model(session, ME, CreateModel(base_model="tiny"), DEFAULT_LIMITS)
+        world.run, world.model = RunId(made.run.id), made.model.id
+        world.state = records.load(session, world.run, world.now_s)
+    world.turn(after_s=601.0)
+    assert world.state.run_state is RunState.CANCELLED
+    row = world.row()
+    assert (row.state, row.error) == ("cancelled", "cancelled, for its client was gone")
+
+
 def test_a_client_is_not_silent_while_nobody_could_hear_it(world: World) -> None:
     world.ask(update())
     world.turn()
@@ -550,7 +561,7 @@ def test_a_model_waits_for_what_its_silent_client_asked_for(world: World) -> Non
 def test_a_silent_client_that_waits_is_looked_at_now_and_then(world: World) -> None:
     world.ask(update())
     world.turn(after_s=601.0)
-    assert not requests.needs_reading(world.state)
+    assert not requests.is_look_due(world.state)
     assert decisions.next_deadline_s(world.state) > world.now_s
 
 
@@ -571,6 +582,17 @@ def test_what_waits_for_room_in_the_log_is_no_gap(world: World) -> None:
     world.answer()
     world.turn()
     assert f"request {MOST_IN_LOG + 2} has not come" in world.reason(behind)
+
+
+def test_the_end_of_a_job_is_told_by_the_clock_of_the_store(world: World) -> None:
+    before_s = time.time()
+    world.now_s += 10_000.0  # of a gateway whose clock is wrong
+    world.state.observed.is_cancel_requested = True
+    world.turn()
+    with Session(world.engine) as session:
+        job = session.exec(select(JobRow).where(col(JobRow.run_id) == world.run)).one()
+    assert job.state == "over" and job.over_s is not None
+    assert before_s <= job.over_s <= time.time()
 
 
 def test_the_end_of_a_model_fails_what_is_open(world: World) -> None:

@@ -76,7 +76,7 @@ def test_an_answer_to_an_op_that_was_not_issued_or_is_another_model_s_is_dropped
     answering.absorb_answer(state, _opened(state).model_copy(update={"number": 1, **stray}))
     decisions.decide(state, _nobody)
     assert (state.run_state, state.change.answers) == (RunState.RUNNING, {})
-    assert not state.learning.early_answers
+    assert not state.learning.ops.early_answers
     assert "is dropped" in caplog.text
 
 

@@ -71,6 +71,7 @@ def test_the_same_row_of_two_data_sets_is_two_tasks() -> None:
     assert len(keys) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_takeovers_change_nothing_of_what_is_counted(seed: int) -> None:
     settings = config(

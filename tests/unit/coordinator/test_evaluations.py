@@ -23,7 +23,7 @@ class PacedWorld(World):
 
     def choose_episode(self) -> int | None:
         evaluates = [e.spec.purpose is EpisodePurpose.EVALUATE for e in self.episodes]
-        is_training = self.state.learning.n_published_steps < self.config.limits.steps
+        is_training = self.state.learning.steps.n_published < self.config.limits.steps
         if self.is_slow and is_training and all(evaluates) and self.rng.random() > 0.02:
             return None
         return evaluates.index(not self.is_slow) if len(set(evaluates)) > 1 else 0
@@ -57,6 +57,7 @@ def versions(world: World) -> dict[int, int]:
     return {body.step: body.version for body in steps}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_slow", [False, True], ids=["fast", "slow"])
 @pytest.mark.parametrize("max_staleness", [0, 1, 3])
 @pytest.mark.parametrize("every_steps", [1, 2, 3, 7])
@@ -78,6 +79,7 @@ def assert_each_was_told(world: World, every_steps: int) -> None:
     assert {body.due_version for body in found} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_slow", [False, True], ids=["fast", "slow"])
 @pytest.mark.parametrize("max_staleness", [0, 1, 3])
 @pytest.mark.parametrize("every_steps", [1, 2, 3, 7])
@@ -104,6 +106,7 @@ def test_what_is_due_at_the_last_step_is_the_evaluation_after_training_or_its_ow
         assert [body.step for body in evaluations(world)] == ([2, 4] if after else [2, 4, 6])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chaos", [0.0, 0.01], ids=["calm", "takeovers"])
 def test_where_a_version_is_gone_the_next_one_stands_in_and_says_so(chaos: float) -> None:
     """Training is many times faster than evaluation, so versions go before their turn comes."""

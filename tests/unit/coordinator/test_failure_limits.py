@@ -47,6 +47,7 @@ def test_an_environment_that_works_after_a_while_is_given_the_time() -> None:
     assert world.drive(chaos=0.0).run_state is RunState.COMPLETED
 
 
+@pytest.mark.slow
 def test_once_an_episode_has_completed_each_is_tried_as_often_as_it_may() -> None:
     world = a_world(failure_rate=0.0)
     world.decide()

@@ -61,6 +61,7 @@ def replayed(recorded: World, chaos: float = 0.0, **source: Any) -> ReplayWorld:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where",
     [

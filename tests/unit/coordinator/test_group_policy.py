@@ -70,7 +70,7 @@ def test_retry_tries_again_and_then_goes_on_without() -> None:
     fail(here, second)
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))
-    assert here.state.learning.n_consumed_steps == 1
+    assert here.state.learning.steps.n_consumed == 1
 
 
 def test_all_members_drops_a_group_in_which_one_failed_for_good() -> None:
@@ -81,7 +81,7 @@ def test_all_members_drops_a_group_in_which_one_failed_for_good() -> None:
     fail(here, second)
     assert group_of(here, first) is None
     assert len(taken(here)) == SIZE, "another group takes its place"
-    assert here.state.learning.n_consumed_steps == 0
+    assert here.state.learning.steps.n_consumed == 0
 
 
 def test_the_members_that_a_dropped_group_has_in_the_air_are_cancelled() -> None:
@@ -101,7 +101,7 @@ def test_a_quorum_tries_nothing_again_and_bears_a_few() -> None:
     assert not here.episodes
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))
-    assert here.state.learning.n_consumed_steps == 1
+    assert here.state.learning.steps.n_consumed == 1
 
 
 def test_a_quorum_is_dropped_as_soon_as_too_many_failed() -> None:
@@ -118,13 +118,14 @@ def test_in_a_quorum_a_deadline_is_a_failure() -> None:
     first, *others = taken(here)
     for reward, item in enumerate(others):
         end(here, item, Completed(reward=float(reward)))
-    assert here.state.learning.n_consumed_steps == 0
+    assert here.state.learning.steps.n_consumed == 0
     here.now_s += 11
     here.decide()
     assert first.spec.group not in here.state.rollouts.groups
-    assert here.state.learning.n_consumed_steps == 1
+    assert here.state.learning.steps.n_consumed == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

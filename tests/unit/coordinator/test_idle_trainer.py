@@ -22,14 +22,14 @@ def full(**changes: object) -> TrainConfig:
 
 def answer_all(world: World) -> None:
     world.decide()
-    while world.state.learning.done_op < world.state.learning.last_op:
+    while world.state.learning.ops.done < world.state.learning.ops.last:
         world.train()
         world.read_mail()
 
 
 def lose_environment(world: World, *left: str) -> World:
     """In the middle of the run, with every op answered."""
-    until(world, lambda: world.state.learning.n_published_steps >= 2)
+    until(world, lambda: world.state.learning.steps.n_published >= 2)
     world.environments = left
     answer_all(world)
     return world
@@ -48,8 +48,8 @@ def test_it_is_saved_and_given_back_and_taken_again_when_somebody_hosts() -> Non
     assert world.state.lease.holder is not None
     wait_for_release(world)
 
-    assert isinstance(world.applied[world.state.learning.last_op].body, SaveState)
-    assert world.state.learning.checkpoint_op == world.state.learning.last_op
+    assert isinstance(world.applied[world.state.learning.ops.last].body, SaveState)
+    assert world.state.learning.checkpoints.newest_op == world.state.learning.ops.last
     assert any(isinstance(item, CloseModel) for item in world.endings)
     assert told(world)[-1].startswith("no env worker offers guess") and told(world)[-1].endswith(
         FREE

@@ -47,11 +47,12 @@ def put_back(world: World, copy: sqlite3.Connection) -> None:
 def move_until(world: World, is_reached: int) -> None:
     """So many ops are in the log, or the run is over."""
     for _ in range(MOST_MOVES):
-        if world.state.is_over or world.state.learning.last_op >= is_reached:
+        if world.state.is_over or world.state.learning.ops.last >= is_reached:
             return
         world.move()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(24))
 def test_a_run_whose_store_lost_its_newest_commits_completes_or_says_why(seed: int) -> None:
     world = World(config(), random.Random(seed))
@@ -69,7 +70,7 @@ def test_a_run_whose_store_lost_its_newest_commits_completes_or_says_why(seed: i
         assert "has lost its newest changes" in world.error
     else:
         assert state.run_state is RunState.COMPLETED
-        assert state.learning.done_op == state.learning.last_op
+        assert state.learning.ops.done == state.learning.ops.last
         assert all(len(weights) == 1 for weights in world.weights_published.values())
 
 
@@ -109,13 +110,13 @@ def test_an_answer_to_another_op_of_the_number_counts_for_nothing() -> None:
         envelope=world.stream[0].envelope,
         model=world.model,
         epoch=state.lease.epoch,
-        number=state.learning.done_op + 1,
+        number=state.learning.ops.done + 1,
         op=world.stream[0].envelope.id,
         outcome=OpDone(version=1),
     )
-    before = state.learning.done_op
+    before = state.learning.ops.done
     answering.absorb_answer(state, foreign)
-    assert state.learning.done_op == before
+    assert state.learning.ops.done == before
 
 
 def test_a_model_that_has_published_what_the_log_lost_ends_its_run_with_the_reason() -> None:
@@ -134,18 +135,18 @@ def test_an_op_whose_answer_the_trainer_has_forgotten_is_no_end_without_reason(
     """A store that was put back asks for it; one that has the answer had only sent the op twice."""
     world = World(config(), random.Random(1))
     world.decide()
-    while not world.state.learning.done_op:
+    while not world.state.learning.ops.done:
         world.move()
     state = world.state
     forgotten = OpResult(
         envelope=world.stream[0].envelope,
         model=world.model,
         epoch=state.lease.epoch,
-        number=state.learning.done_op + (not is_answered),
+        number=state.learning.ops.done + (not is_answered),
         op=world.stream[0].envelope.id,
         outcome=OpFailed(reason="its answer is not kept any more", ahead_version=600),
     )
-    state.learning.last_op = max(state.learning.last_op, forgotten.number)
+    state.learning.ops.last = max(state.learning.ops.last, forgotten.number)
     answering.absorb_answer(state, forgotten)
     assert state.is_over is not is_answered
     assert is_answered or state.run_state is RunState.FAILED

@@ -40,24 +40,24 @@ def move_until_left(world: World, chaos: float = 0.0) -> None:
 def test_what_was_done_is_saved_before_the_model_leaves() -> None:
     world = a_world(1)
     world.decide()
-    while world.state.learning.n_updates < 3:
+    while world.state.learning.steps.n_updates < 3:
         world.move()
-    n_steps = world.state.learning.n_consumed_steps
-    assert not world.state.learning.checkpoints
+    n_steps = world.state.learning.steps.n_consumed
+    assert not world.state.learning.checkpoints.marks
     drain(world)
 
     move_until_left(world)
 
     assert world.state.lease.holder is None
-    assert world.state.learning.checkpoint_url in world.checkpoints
-    assert world.state.learning.checkpoints[0].step <= n_steps
+    assert world.state.learning.checkpoints.newest_url in world.checkpoints
+    assert world.state.learning.checkpoints.marks[0].step <= n_steps
     assert world.state.run_state is RunState.RUNNING
 
 
 def test_it_waits_for_another_trainer_and_says_so() -> None:
     world = a_world(2)
     world.decide()
-    while world.state.learning.n_updates < 1:
+    while world.state.learning.steps.n_updates < 1:
         world.move()
     drain(world)
     move_until_left(world)
@@ -73,6 +73,7 @@ def test_it_waits_for_another_trainer_and_says_so() -> None:
     assert world.state.run_state is RunState.COMPLETED
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), n_moves=st.integers(0, 300), chaos=st.sampled_from((0.0, 0.03)))
 def test_a_run_goes_on_elsewhere_to_its_end(seed: int, n_moves: int, chaos: float) -> None:
@@ -93,7 +94,7 @@ def test_a_run_goes_on_elsewhere_to_its_end(seed: int, n_moves: int, chaos: floa
 def test_one_that_is_saved_for_its_owner_leaves_by_itself(wish: Wish) -> None:
     world = a_world(3)
     world.decide()
-    while world.state.learning.n_updates < 2:
+    while world.state.learning.steps.n_updates < 2:
         world.move()
     world.state.observed.wish = wish
     world.decide()

@@ -189,24 +189,6 @@ def test_a_trainer_that_is_drained_is_told_of_beside_those_that_are_busy() -> No
     )
 
 
-def test_who_needs_no_trainer_is_not_told_that_its_base_model_is_loaded() -> None:
-    world = World(
-        config(limits={"steps": 0}, evaluation={"after": True}, algorithm={}, checkpoint={}),
-        random.Random(0),
-    )
-    sampler = make_heartbeat(role=WorkerRole.SAMPLER, offers=("other",), may_load=("tiny",))
-
-    def alive(role: WorkerRole | None) -> list[Heartbeat]:
-        return [sampler] if role is WorkerRole.SAMPLER else _of(world, role)
-
-    assert not world.state.needs_trainer
-    assert (waiting.missing(world.state, alive) or "").endswith(
-        "start one with: warren gpu-worker --base-model tiny"
-    )
-    sampler = sampler.model_copy(update={"loading": ("tiny",)})
-    assert (waiting.missing(world.state, alive) or "").startswith("loading tiny on ")
-
-
 def test_under_warren_up_what_is_missing_comes_with_the_same_command_and_more() -> None:
     given = StartAgain(("warren", "up", "--port", "9"), ("warren/tiny", "a b"))
     models = [WorkerRole.SAMPLER, WorkerRole.TRAINER]

@@ -15,12 +15,15 @@ from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
 from warren_broker.topology import trajectories
 from warren_gateway.coordinator.replaying.counted import counted_places
-from warren_gateway.coordinator.replaying.recording import Recording, Terms
+from warren_gateway.coordinator.replaying.files import Uploaded
+from warren_gateway.coordinator.replaying.recording import MOST_OPEN_BYTES, Recording, Terms
+from warren_gateway.coordinator.state.recorded import Ending, Message
 from warren_gateway.position import Position
 from warren_gateway.store.tables import GroupRow, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import RunState, StateChanged
+from warren_schemas.ids import GroupId
 from warren_schemas.training import ForwardBackward, OptimStep
 
 SFT = {"steps": 3, "episodes_per_step": 4}
@@ -49,6 +52,7 @@ def ops_of(world: World) -> list[str]:
     return [body.model_dump_json(exclude={"note", "keep"}) for body in bodies]
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_a_recording_gives_the_same_ops_however_often_it_is_replayed(seed: int) -> None:
@@ -106,6 +110,7 @@ def test_a_run_ends_whose_samplers_have_another_tokenizer_than_its_trainer() -> 
     assert not world.applied
 
 
+@pytest.mark.slow
 def test_a_replay_has_rows_of_its_own_and_leaves_the_runs_alone() -> None:
     recorded = played(7)
     with Session(recorded.engine) as session:
@@ -202,7 +207,7 @@ def test_a_recording_starts_where_it_is_told_to(start: int) -> None:
     recording = Recording(RUN, trajectories(RUN), terms(recorded.config), Position.of(start))
     places: list[int] = []
     for offset, item in enumerate(recorded.stream):
-        groups, _ = recording.take([item], offset, {})
+        groups, _ = recording.take(Message.of([item], offset, {}))
         places += [group.first_offset or 0 for group in groups]
     assert min(places) == -(-start // 64)
 
@@ -215,11 +220,44 @@ def test_groups_that_never_end_are_given_up_once_there_are_too_many() -> None:
     recording = Recording(RUN, trajectories(RUN), limits, Position(0))
     for number in range(limits.most_open + 5):
         spec = first.spec.model_copy(update={"group": f"group_{number}"})
-        _, given_up = recording.take([first.model_copy(update={"spec": spec})], number, {})
+        one = first.model_copy(update={"spec": spec})
+        _, given_up = recording.take(Message.of([one], number, {}))
         assert [group.id for group in given_up] == (
             [f"group_{number - limits.most_open}"] if number >= limits.most_open else []
         )
     assert len(recording.open) == limits.most_open
+
+
+def test_an_ending_that_no_group_has_room_for_begins_none() -> None:
+    recorded = played(9, failure_rate=0.0, chaos=0.0)
+    first = next(i for i in recorded.stream if i.spec.purpose is EpisodePurpose.DEMONSTRATE)
+    second = first.model_copy(update={"spec": first.spec.model_copy(update={"member": 1})})
+    recording = Recording(None, Uploaded("me/monday", "train"), None, Position(0))
+    recording.take(Message(0, (Ending(0, second, True, "trained", 8),)))
+    assert not recording.open
+    [group], _ = recording.take(Message(1, (Ending(0, first, True, "trained", 8),)))
+    assert group.first_offset == 1
+
+
+def test_the_oldest_groups_of_a_data_set_are_given_up_once_they_take_too_much() -> None:
+    recorded = played(9, failure_rate=0.0, chaos=0.0)
+    first = next(i for i in recorded.stream if i.spec.purpose is EpisodePurpose.TRAIN)
+    small, large = 1, MOST_OPEN_BYTES // 3 + 1
+    recording = Recording(None, Uploaded("me/monday", "train"), None, Position(0))
+
+    def take(size_bytes: int, group: str, member: int, offset: int) -> list[list[str]]:
+        changes = {"group": GroupId(group), "member": member}
+        one = first.model_copy(update={"spec": first.spec.model_copy(update=changes)})
+        found = recording.take(Message(offset, (Ending(0, one, True, "trained", 2, size_bytes),)))
+        return [[group.id for group in groups] for groups in found]
+
+    assert take(small, "group_0", 0, 0) == take(large, "group_1", 0, 1) == [[], []]
+    assert take(large, "group_2", 0, 2) == [[], []]
+    assert take(small, "group_2", 1, 3) == [["group_2"], []], "what is complete counts no more"
+    assert take(large, "group_3", 0, 4) == [[], []]
+    assert take(large, "group_4", 0, 5) == [[], ["group_0", "group_1"]]
+    assert take(small, "group_1", 1, 6) == [[], []], "it was given up"
+    assert take(small, "group_3", 1, 7) == [["group_3"], []]
 
 
 def terms(config: TrainConfig) -> Terms:
@@ -232,7 +270,7 @@ def test_the_attempt_that_was_used_is_taken_and_not_a_late_one_before_it() -> No
     late = next(i for i in recorded.stream if i.spec.purpose is EpisodePurpose.TRAIN)
     used = late.model_copy(update={"envelope": late.envelope.model_copy(update={"attempt": 2})})
     recording = Recording(RUN, trajectories(RUN), terms(recorded.config), Position(0))
-    recording.take([late, used], 0, {0: None, 1: "trained"})
+    recording.take(Message.of([late, used], 0, {0: None, 1: "trained"}))
     [group] = recording.open.values()
     assert group.ended[late.spec.member].envelope.attempt == 2
     assert group.counted[late.spec.member] == Position(0, 1)

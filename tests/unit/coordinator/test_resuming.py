@@ -65,7 +65,7 @@ def test_steps_rates_and_versions_go_on_where_the_checkpoint_was(seed: int) -> N
     assert rates_of(rest) == pytest.approx(rates_of(whole)[n_before:])
     assert isinstance(rest.applied[1].body, PublishPolicy)
     assert set(rest.published) >= {n_before}
-    assert rest.state.learning.version_issued >= 9
+    assert rest.state.learning.policy.version_issued >= 9
 
 
 def test_tasks_that_were_in_the_air_are_played_again() -> None:
@@ -110,6 +110,7 @@ def test_a_kept_reference_is_not_replaced() -> None:
     assert KeepReference not in [type(op.body) for op in finished(rest).applied.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("evaluation", [None, {"episodes": 5}])
 def test_a_checkpoint_of_the_warm_up_has_no_reference_yet(
     evaluation: dict[str, object] | None,
@@ -185,11 +186,11 @@ def test_what_a_resumed_run_learned_is_its_own() -> None:
     last = finished(rest).events[-1].body
     assert isinstance(last, StateChanged)
     assert last.outcome is RunOutcome.NOTHING_LEARNED
-    assert rest.state.learning.n_updates == 6
+    assert rest.state.learning.steps.n_updates == 6
 
 
 def test_the_last_checkpoint_has_the_run_s_last_step_and_lists_say_the_same() -> None:
     whole = finished(World(one_config(8), random.Random(1), rewards=(0.0, 1.0, 2.0, 3.0)))
     assert "step-000008" in whole.checkpoints
-    assert whole.state.learning.checkpoints[-1].step == 8
-    assert whole.state.learning.policies == [(step, step) for step in range(1, 9)]
+    assert whole.state.learning.checkpoints.marks[-1].step == 8
+    assert whole.state.learning.policy.published == [(step, step) for step in range(1, 9)]

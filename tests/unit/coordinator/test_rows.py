@@ -49,7 +49,7 @@ def test_rows_are_learned_in_their_order_whoever_dies(seed: int, chaos: float) -
     state = world.drive(chaos)
     assert state.run_state is RunState.COMPLETED, world.error
     assert rows_learned(world) == list(range(5 * 4))
-    assert state.learning.version_issued == 5
+    assert state.learning.policy.version_issued == 5
 
 
 def test_what_becomes_tokens_is_the_row_that_the_seed_says() -> None:
@@ -100,6 +100,7 @@ def told(world: World) -> list[str]:
     return [body.message for body in bodies if isinstance(body, WarningRaised)]
 
 
+@pytest.mark.slow
 def test_rows_without_a_token_to_learn_are_left_out() -> None:
     """One of the second batch; and all of the first and of the last, whose steps change nothing."""
     untaught = frozenset({0, 1, 2, 3, 5, 16, 17, 18, 19})
@@ -107,7 +108,7 @@ def test_rows_without_a_token_to_learn_are_left_out() -> None:
     state = world.drive(0.0)
     assert state.run_state is RunState.COMPLETED, world.error
     assert rows_learned(world) == [row for row in range(16) if row not in untaught]
-    assert (state.learning.version_issued, state.learning.policy_version) == (3, 3)
+    assert (state.learning.policy.version_issued, state.learning.policy.version) == (3, 3)
     assert [text.split(" of the")[0] for text in told(world)] == ["1", "2"]
 
 

@@ -48,6 +48,7 @@ def n_steps(world: World) -> int:
         return session.get_one(Run, world.run).step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_version_that_is_served_is_there_as_long_as_its_name(seed: int) -> None:
     world = world_of(seed)
@@ -68,6 +69,7 @@ def test_a_version_that_is_served_is_there_as_long_as_its_name(seed: int) -> Non
     assert served, "nothing was served"
 
 
+@pytest.mark.slow
 def test_a_name_that_points_elsewhere_keeps_its_version_for_those_under_way() -> None:
     world = world_of(1)
     while n_steps(world) < 3:

@@ -109,7 +109,7 @@ def test_a_trainer_whose_disk_is_full_is_named_until_it_is_not() -> None:
 
 def test_other_runs_of_a_trainer_whose_disk_is_full_are_told_too() -> None:
     world = World(patient(), random.Random(1))
-    until(world, lambda: world.state.learning.last_op > world.state.learning.done_op)
+    until(world, lambda: world.state.learning.ops.last > world.state.learning.ops.done)
     hear = world.alive
 
     def full(role: WorkerRole | None) -> list[Heartbeat]:
@@ -125,7 +125,7 @@ def test_other_runs_of_a_trainer_whose_disk_is_full_are_told_too() -> None:
 
 def test_a_trainer_that_answers_no_op_is_named() -> None:
     world = World(patient(1), random.Random(1))
-    until(world, lambda: world.state.learning.last_op > 0)
+    until(world, lambda: world.state.learning.ops.last > 0)
     world.episodes.clear()
     pass_time(world, 70)
     [reason] = told(world)

@@ -22,7 +22,7 @@ PARTS = ("time/wait_s", "time/update_s", "time/publish_s", "time/checkpoint_s")
 )
 def test_the_parts_of_a_step_add_up(batched_s: float, parts: tuple[float, ...]) -> None:
     world = World(config(), random.Random(0))
-    world.state.learning.rate_mark = (100.0, 0, 0)
+    world.state.learning.batches.rate_mark = (100.0, 0, 0)
     pending = _pending(batched_s)
     step_times.note(pending, OpDone(version=1, metrics={"loss:sum": 1.0}), 105.0)
     step_times.note(pending, OpDone(version=1, metrics={"grad_norm": 1.0}), 107.0)
@@ -36,7 +36,7 @@ def test_the_parts_of_a_step_add_up(batched_s: float, parts: tuple[float, ...]) 
 
 def test_an_evaluation_is_a_part_of_its_own_and_no_training() -> None:
     world = World(config(), random.Random(0))
-    world.state.learning.rate_mark = (100.0, 0, 0)
+    world.state.learning.batches.rate_mark = (100.0, 0, 0)
     pending = _pending(104.0)
     pending.first_evaluation_op = 3
     step_times.note(pending, OpDone(version=1, metrics={"grad_norm": 1.0}, duration_s=2.0), 107.0)
@@ -52,7 +52,7 @@ def test_an_evaluation_is_a_part_of_its_own_and_no_training() -> None:
 def test_the_trainer_s_own_time_is_what_it_says_and_the_rest_is_waiting_for_it() -> None:
     """Ops of several batches add up; those that publish and save are no training."""
     world = World(config(), random.Random(0))
-    world.state.learning.rate_mark = (100.0, 0, 0)
+    world.state.learning.batches.rate_mark = (100.0, 0, 0)
     pending = _pending(95.0)
     step_times.note(pending, OpDone(version=1, metrics={"loss:sum": 1.0}, duration_s=1.0), 104.0)
     step_times.note(pending, OpDone(version=1, metrics={"loss:sum": 1.0}, duration_s=2.0), 105.0)
@@ -68,7 +68,7 @@ def test_the_trainer_s_own_time_is_what_it_says_and_the_rest_is_waiting_for_it()
 
 def test_a_step_that_trained_on_nothing_is_all_waiting() -> None:
     world = World(config(), random.Random(0))
-    world.state.learning.rate_mark, world.state.now_s = (100.0, 0, 0), 103.0
+    world.state.learning.batches.rate_mark, world.state.now_s = (100.0, 0, 0), 103.0
     told = step_times.times(world.state, _pending(103.0))
     assert told == {tag: 3.0 * (n < 2) for n, tag in enumerate(["time/step_s", *PARTS[:3]])}
 

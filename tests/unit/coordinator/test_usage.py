@@ -46,14 +46,15 @@ class MeteredWorld(World):
             return session.exec(select(UsageRow)).one()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_failover_and_no_twin_counts_twice(seed: int) -> None:
     world = MeteredWorld(config(), random.Random(seed))
     state = world.drive(chaos=0.1)
     usage = world.usage
-    assert usage.training_gpu_s == OP_S * state.learning.counted_op
+    assert usage.training_gpu_s == OP_S * state.learning.ops.counted
     assert usage.n_tokens_trained == sum(
-        n for number, n in world.n_tokens.items() if number <= state.learning.counted_op
+        n for number, n in world.n_tokens.items() if number <= state.learning.ops.counted
     )
     assert world.n_applied * OP_S >= usage.training_gpu_s
     assert usage.sampling_gpu_s == EPISODE_S * usage.n_episodes

@@ -10,7 +10,7 @@ from tests.unit.coordinator.world import World, config
 from warren_gateway.store.tables import Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import WorkerRole
-from warren_schemas.events import RunState
+from warren_schemas.events import RunState, WaitingStarted
 
 LIMIT_S = 600.0
 
@@ -83,3 +83,22 @@ def test_the_time_without_a_broker_does_not_count() -> None:
     assert not world.state.is_over
     pass_time(world, LIMIT_S)
     assert world.state.run_state is RunState.FAILED
+
+
+@pytest.mark.parametrize("wait_s", [LIMIT_S, None])
+def test_data_sets_that_can_t_be_read_are_waited_for_no_longer_than_that(
+    wait_s: float | None,
+) -> None:
+    world = World(impatient(wait_s), random.Random(1))
+    world.state.observed.without_rows = "the folder is not mounted"
+    for n_waited in range(int(LIMIT_S) + 10):
+        world.now_s += 1.0
+        world.stand_still()
+        assert world.state.is_over is (wait_s is not None and n_waited >= LIMIT_S)
+    assert [
+        event.body.reason for event in world.events if isinstance(event.body, WaitingStarted)
+    ] == ["the folder is not mounted"]
+    if wait_s is not None:
+        assert row(world).error == (
+            "it has waited 600 s, and limits.wait_s is 600: the folder is not mounted"
+        )

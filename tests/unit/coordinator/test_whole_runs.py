@@ -42,6 +42,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), chaos=st.sampled_from([0.0, 0.01, 0.03]))
 def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
@@ -53,8 +54,8 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
 
     assert state.run_state is RunState.COMPLETED, state
     assert set(world.trained_episodes.values()) <= {1}
-    assert state.learning.max_staleness_seen <= world.config.algorithm.max_staleness
-    assert sorted(world.applied) == list(range(1, state.learning.last_op + 1))
+    assert state.learning.batches.max_staleness <= world.config.algorithm.max_staleness
+    assert sorted(world.applied) == list(range(1, state.learning.ops.last + 1))
     bodies = [event.body for event in world.events]
     steps = [b.step for b in bodies if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING]
     assert steps == list(range(1, world.config.limits.steps + 1))
@@ -67,7 +68,7 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
         for b in bodies
         if isinstance(b, StepCompleted) and b.phase is Phase.TRAINING
     }
-    assert dict(state.learning.policies).items() <= {0: 3, **versions}.items()
+    assert dict(state.learning.policy.published).items() <= {0: 3, **versions}.items()
     for name, (_, version) in world.checkpoints.items():
         assert versions[int(name.removeprefix("step-"))] == version
     assert f"step-{world.config.limits.steps:06d}" in world.checkpoints
@@ -75,6 +76,7 @@ def test_a_run_ends_whatever_happens(seed: int, chaos: float) -> None:
     assert finals == [bodies[-1]]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000), failure_rate=st.sampled_from([0.0, 0.1]))
 def test_what_became_of_an_episode_is_said_of_the_ending_that_counted(
@@ -105,6 +107,7 @@ def test_what_became_of_an_episode_is_said_of_the_ending_that_counted(
             assert is_completed or outcome["fate"] == "failed"
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 10_000), staleness=st.integers(0, 3))
 def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None:
@@ -113,7 +116,7 @@ def test_staleness_is_bounded_by_pacing_alone(seed: int, staleness: int) -> None
 
     state = world.drive(chaos=0.0)
 
-    assert state.learning.max_staleness_seen <= staleness
+    assert state.learning.batches.max_staleness <= staleness
     if staleness == 0:
         assert "stale" not in state.rollouts.dropped_groups
 
@@ -127,7 +130,7 @@ def test_a_batch_without_signal_changes_no_weights() -> None:
     assert not [
         op for op in world.applied.values() if isinstance(op.body, OptimStep | ForwardBackward)
     ]
-    assert state.learning.n_updates == 0
+    assert state.learning.steps.n_updates == 0
 
 
 def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
@@ -143,6 +146,7 @@ def test_a_run_whose_episodes_always_fail_ends_with_the_reason() -> None:
     assert told.startswith("an episode of guess failed: it broke; the run goes on")
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_which_every_episode_fails_is_passed_over() -> None:
     world = World(
         config(evaluation={"episodes": 4}), random.Random(1), failing=EpisodePurpose.EVALUATE
@@ -159,6 +163,7 @@ def test_an_evaluation_of_which_every_episode_fails_is_passed_over() -> None:
         assert any(f"no episode of the evaluation {when} training ended" in text for text in told)
 
 
+@pytest.mark.slow
 def test_episodes_are_counted_once_however_often_the_run_is_taken_over() -> None:
     world = World(config(), random.Random(1))
     world.decide()
@@ -175,7 +180,7 @@ def test_episodes_are_counted_once_however_often_the_run_is_taken_over() -> None
 def test_what_a_lost_trainer_had_answered_is_no_part_of_a_step_s_metrics() -> None:
     world = World(config(checkpoint={"every_steps": 100}), random.Random(1))
     world.decide()
-    while not any(pending.answers for pending in world.state.learning.pending):
+    while not any(pending.answers for pending in world.state.learning.steps.pending):
         world.move()
         assert not world.state.is_over
     world.kill_trainer()
@@ -248,7 +253,7 @@ def test_a_known_checkpoint_outlives_saves_that_were_asked_for_before_it_was_kno
     for _ in range(200):
         world.finish_episode()
         world.read_mail()
-    assert len(world.state.learning.pending) == 3
+    assert len(world.state.learning.steps.pending) == 3
     while world.trainer is not None and world.trainer.waiting:
         world.train()
     assert set(world.checkpoints) == {"step-000001", "step-000002", "step-000003"}
@@ -256,7 +261,7 @@ def test_a_known_checkpoint_outlives_saves_that_were_asked_for_before_it_was_kno
     world.answers = [answer for answer in world.answers if answer.number <= first]
     while world.answers:
         world.read_mail()
-    assert world.state.learning.checkpoint_url == "step-000001"
+    assert world.state.learning.checkpoints.newest_url == "step-000001"
     world.kill_trainer()
 
     state = world.drive(chaos=0.0)

@@ -52,28 +52,29 @@ def history(world: World) -> list[tuple[str, str | None]]:
         return [(row.state, row.reason) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", list(Phase)[:-1])
 def test_a_run_finishes_early_from_each_phase(phase: Phase) -> None:
     world = a_world(1)
     move_until_in(world, phase)
-    n_steps = world.state.learning.n_consumed_steps
+    n_steps = world.state.learning.steps.n_consumed
 
     want(world, Wish.FINISH)
     world.drive(0.05)
 
     assert world.state.run_state is RunState.COMPLETED
-    trained = world.state.learning.n_trained_steps
+    trained = world.state.learning.steps.n_trained
     assert trained <= max(n_steps, 1)
     evaluations = [e.body.when for e in world.events if isinstance(e.body, EvaluationCompleted)]
     assert evaluations[-1] == "after"
-    assert world.state.learning.policy_version == world.state.learning.version_issued
-    assert not world.state.learning.last_op or world.listed_checkpoints
+    assert world.state.learning.policy.version == world.state.learning.policy.version_issued
+    assert not world.state.learning.ops.last or world.listed_checkpoints
 
 
 def test_a_finished_run_says_who_ended_it_and_after_which_step() -> None:
     world = World(config(), random.Random(3))
     world.decide()
-    while world.state.learning.n_updates < 2:
+    while world.state.learning.steps.n_updates < 2:
         world.move()
 
     want(world, Wish.FINISH)
@@ -92,6 +93,7 @@ def test_a_finished_run_says_who_ended_it_and_after_which_step() -> None:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -105,15 +107,15 @@ def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int, wish: Wi
         world.move()
     if world.state.is_over:
         return
-    n_updates = world.state.learning.version_issued
+    n_updates = world.state.learning.policy.version_issued
 
     want(world, wish)
     world.drive(0.05)
 
     assert world.state.run_state is RunState.CANCELLED
-    assert world.state.learning.version_issued == n_updates
+    assert world.state.learning.policy.version_issued == n_updates
     if n_updates:
-        newest = world.state.learning.checkpoint_url
+        newest = world.state.learning.checkpoints.newest_url
         assert newest is not None
         assert world.checkpoints[newest][1] == n_updates
         was_gone = wish is Wish.CLIENT_GONE
@@ -121,6 +123,7 @@ def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int, wish: Wi
         assert history(world)[-1][1] == f"{why}; saved as {newest}"
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), n_moves=st.integers(0, 400))
 def test_a_paused_run_holds_no_trainer_and_goes_on_to_its_end(seed: int, n_moves: int) -> None:
@@ -134,12 +137,12 @@ def test_a_paused_run_holds_no_trainer_and_goes_on_to_its_end(seed: int, n_moves
     want(world, Wish.PAUSE)
     move_until_paused(world, chaos=0.02)
     assert world.state.lease.holder is None
-    n_started, n_ops = len(world.episodes), world.state.learning.last_op
+    n_started, n_ops = len(world.episodes), world.state.learning.ops.last
     for _ in range(100):
         if world.rng.random() < 0.05:
             world.load()
         world.rng.choice((world.train, world.read_mail))()
-    assert (len(world.episodes), world.state.learning.last_op) == (n_started, n_ops)
+    assert (len(world.episodes), world.state.learning.ops.last) == (n_started, n_ops)
     assert world.state.lease.holder is None
 
     want(world, None)
@@ -149,7 +152,7 @@ def test_a_paused_run_holds_no_trainer_and_goes_on_to_its_end(seed: int, n_moves
     world.drive(0.0)
 
     assert world.state.run_state is RunState.COMPLETED
-    assert world.state.learning.n_trained_steps == world.config.limits.steps
+    assert world.state.learning.steps.n_trained == world.config.limits.steps
     assert max(world.trained_episodes.values(), default=1) == 1
     states = [state for state, _ in history(world)]
     paused = states.index("paused")

@@ -45,7 +45,7 @@ def test_a_base_model_is_evaluated_without_a_trainer(seed: int, chaos: float) ->
     world = World(evaluation(), random.Random(seed))
     state = world.drive(chaos)
     assert state.run_state is RunState.COMPLETED, world.error
-    assert state.learning.last_op == 0
+    assert state.learning.ops.last == 0
     assert state.lease.epoch == 0, "no trainer was asked for"
     (report,) = reports(world)
     assert (report.n_episodes, report.when, report.version) == (12, "after", 0)
@@ -129,7 +129,7 @@ def test_fine_tuning_alone_is_saved_and_counts_as_trained() -> None:
     state = world.drive(0.02)
     assert state.run_state is RunState.COMPLETED, world.error
     assert outcome(world) is RunOutcome.TRAINED
-    assert state.learning.version_issued == 3
+    assert state.learning.policy.version_issued == 3
     assert any(isinstance(op.body, SaveState) for op in world.applied.values())
     assert all(e.spec.purpose is not EpisodePurpose.TRAIN for e in world.stream)
 

@@ -12,11 +12,12 @@ from warren_gateway import coordinator
 WRITERS = {
     "rollouts": ("rollouts/", "replaying/"),
     "learning": ("learning/",),
-    "lease": ("trainer_lease.py", "job.py", "moving.py"),
+    "lease": ("trainer_lease.py", "notices/loading.py", "job.py", "moving.py"),
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),
     "observed": (
         "actor.py",
+        "clients/reading.py",
         "records.py",
         "trainer_search.py",
         "rollouts/queue_depths.py",

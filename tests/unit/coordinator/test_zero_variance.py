@@ -43,7 +43,7 @@ def test_answers_that_are_cut_are_told() -> None:
 def test_one_group_with_a_signal_begins_the_count_anew() -> None:
     world = World(limited(40), random.Random(1), rewards=(0.0, 1.0))
     world.drive(0.0)
-    assert world.state.learning.n_updates > 30
+    assert world.state.learning.steps.n_updates > 30
     assert warnings(world) == []
 
 
@@ -66,7 +66,7 @@ def test_an_entropy_bonus_alone_makes_updates_and_is_told_as_nothing_learned() -
     settings["algorithm"]["entropy_coefficient"] = 0.1
     world = World(TrainConfig.model_validate(settings), random.Random(1), rewards=(0.0,))
     world.drive(0.0)
-    assert world.state.learning.n_updates == 6
+    assert world.state.learning.steps.n_updates == 6
     assert len(warnings(world)) == 2
     assert world.state.rollouts.dropped_groups == {}
     last = world.events[-1].body
@@ -89,7 +89,7 @@ def test_a_run_that_stops_learning_ends_early_as_trained_and_says_why() -> None:
         limited(40, stop_after_zero_variance_steps=2), random.Random(2), rewards=(0.0, 1.0)
     )
     world.decide()
-    while world.state.learning.n_updates < 3:
+    while world.state.learning.steps.n_updates < 3:
         world.move()
     world.rewards = (1.0,)
     world.drive(0.0)

@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 from pydantic import JsonValue
 from sqlalchemy import Engine
-from sqlmodel import Session, SQLModel, create_engine, select
+from sqlmodel import Session, create_engine, select
+from tests.support.databases import memory_engine
 
 from warren_gateway.coordinator import answering, decisions, job, records, trainer_lease
 from warren_gateway.coordinator.replaying.counted import counted_places
+from warren_gateway.coordinator.replaying.files import Files
+from warren_gateway.coordinator.replaying.recording import Recording
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.open_groups import OpenGroups
+from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.datasets import resolving
 from warren_gateway.position import Position
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
@@ -134,7 +138,7 @@ class World:
     """Of the samplers: its digest."""
     trainers_tokenizer: str = "a"
     now_s: float = 1000.0
-    engine: Engine = field(default_factory=lambda: create_engine("sqlite://"))
+    engine: Engine = field(default_factory=memory_engine)
     episodes: list[Started] = field(default_factory=list[Started])
     stream: list[EpisodeEnded] = field(default_factory=list[EpisodeEnded])
     n_read: int = 0
@@ -167,7 +171,6 @@ class World:
     state: CoordinatorState = field(init=False)
 
     def __post_init__(self) -> None:
-        SQLModel.metadata.create_all(self.engine)
         spec = ModelSpec(base_model="tiny", update=self.config.model.update)
         with Session(self.engine) as session, session.begin():
             session.add(
@@ -223,13 +226,22 @@ class World:
             self._grant()
         decisions.decide(self.state, self.alive)
         check_counts(self.state.rollouts.groups)
+        self._commit()
+
+    def stand_still(self) -> None:
+        """What the actor does while the rows of its data sets can't be read."""
+        self.state.now_s = self.now_s
+        decisions.stand_still(self.state, self.alive)
+        self._commit()
+
+    def _commit(self) -> None:
         change = self.state.take_change()
         with Session(self.engine) as session, session.begin():
             records.save(session, self.state, change)
         self._deliver()
 
     def _grant(self) -> None:
-        if trainer_lease.is_hopeless(self.state.lease, self.state.learning.answered_op):
+        if trainer_lease.is_hopeless(self.state.lease, self.state.learning.ops.answered):
             return
         if not trainer_lease.has_room(self.state, self.alive(WorkerRole.TRAINER)):
             return
@@ -481,14 +493,16 @@ class ReplayWorld(World):
     n_visible: int = 0
     """How much of the recording is there yet."""
     is_recorder_going: bool = False
+    files: Files | None = None
+    """Which are replayed, and no stream."""
 
     @classmethod
-    def of(cls, world: World, rng: random.Random, **changes: dict[str, Any]) -> "ReplayWorld":
+    def of(cls, world: World, rng: random.Random, **changes: Any) -> "ReplayWorld":
         """In the same store; with the recorder's config but for `changes`."""
         wanted = world.config.model_dump(mode="json")
         wanted["source"] = {"kind": "recorded", "run": RUN}
         for key, change in changes.items():
-            wanted[key] |= change
+            wanted[key] = wanted[key] | change if isinstance(change, dict) else change
         source = RecordedSource.model_validate(wanted.pop("source"))
         replay = TrainConfig.model_validate(wanted).for_replay(source)
         return cls(
@@ -503,23 +517,31 @@ class ReplayWorld(World):
 
     def read_mail(self) -> None:
         """As its actor does it: one message, if one is wanted."""
-        self.source.go_on(self.state)
         recording = self.source.recording
-        stream = self.others.get(recording.run, self.recorded[: self.n_visible])
+        if self.files is not None:
+            self._read_files(self.files, recording)
+            return super().read_mail()
+        stream = self.others.get(recording.recorder, self.recorded[: self.n_visible])
         recording.end_offset = None if self.is_recorder_going else self._end()
         start = recording.read_from if isinstance(recording.read_from, int) else 0
         if self.source.wants_more(self.state) and start < len(stream):
             items = [stream[start]]
             with Session(self.engine) as session:
-                counted = counted_places(session, recording.run, items, start)
+                counted = counted_places(session, recording.recorder, items, start)
             assert counted is not None
-            decisions.absorb_recorded(self.state, items, start, counted)
+            decisions.absorb_recorded(self.state, Message.of(items, start, counted))
         super().read_mail()
+
+    def _read_files(self, files: Files, recording: Recording) -> None:
+        if self.source.wants_more(self.state):
+            assert recording.end_offset is not None and isinstance(recording.read_from, int)
+            nothing = Message(recording.end_offset - 1)
+            message = next(files.messages(recording.read_from), nothing)
+            decisions.absorb_recorded(self.state, message)
 
     def _end(self) -> int | None:
         with Session(self.engine) as session:
-            recording = self.source.recording
-            return records.end_of_recording(session, recording.run, recording.start)
+            return records.end_of_recording(session, self.source.recording)
 
 
 def loss_at(weights: str, op: Forward) -> dict[str, float]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from sqlmodel import Session
+from tests.support.factories import make_episode_ended
+from tests.support.groups import group_of
 from tests.support.tokenizers import QWEN3, byte_tokenizer
 from tests.support.trainer import BASE, engine_for, weights_of
 from tests.support.trainer import MODEL as TRAINED
@@ -28,7 +30,7 @@ from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.recordings.stored import _to_archive  # pyright: ignore[reportPrivateUsage]
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.runs.streams import recording
-from warren_gateway.store.tables import Checkpoint, Run
+from warren_gateway.store.tables import Checkpoint, DatasetRow, Run
 from warren_gateway.store.tables import Model as ModelRow
 from warren_gpu_worker.base_models import load_tokenizer
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns
@@ -46,11 +48,13 @@ from warren_schemas.config import (
     RecordedFacts,
     RecordedSource,
     RecordingFilter,
+    RetentionConfig,
     Sampling,
     TrainConfig,
 )
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.events import RunState
+from warren_schemas.http import DatasetSplit
 from warren_schemas.ids import GroupId
 from warren_schemas.operator_policy import TRUSTING
 from warren_schemas.tensorboard.about import folder_name
@@ -59,6 +63,9 @@ from warren_schemas.training import ModelSpec, PublishPolicy, SaveState
 EOS = 1
 Facts = Mapping[str, Any]
 """By where it is seen."""
+
+SOME_ROWS, OTHER_ROWS = f"me/monday@{'1' * 64}", f"me/tuesday@{'2' * 64}"
+"""Data sets of trajectories."""
 
 
 @dataclass(frozen=True)
@@ -189,14 +196,32 @@ def begun(config: TrainConfig, bench: Bench) -> Facts:
     with Session(world.engine) as session, session.begin():
         for run in ("run_other", "run_third"):
             _add_finished(session, run, config)
+        for reference in (SOME_ROWS, OTHER_ROWS):
+            session.add(_dataset(reference))
     with Session(world.engine) as session:
         session.get_one(Run, RUN).config = config.model_dump(mode="json")
-        source = records.load(session, RUN, world.now_s).source
-        recordings = source.recordings if isinstance(source, Recorded) else ()
+        state = records.load(session, RUN, world.now_s)
+        source = state.source
+        readings = source.readings if isinstance(source, Recorded) else None
         return {
             "checkpoint": require_checkpoint(session, Viewer("me"), config),
-            "recording": [(r.run, r.stream.name, r.read_from) for r in recordings],
+            "recording": [
+                (r.run, str(r.origin), r.read_from)
+                for r in (readings.recordings if readings else ())
+            ],
+            "order": _order(source) if isinstance(source, Recorded) else [],
+            "environments": state.uses_environments,
         }
+
+
+def _order(source: Recorded) -> list[Any]:
+    """Which recording is read when, and what is drawn of eight groups of the first."""
+    groups = [group_of(make_episode_ended()) for _ in range(8)]
+    for number, group in enumerate(groups):
+        group.id = GroupId(f"group_{number}")
+    drawn = [group for each in groups for group in source.window.put(each)]
+    order = [group.id for group in (*drawn, *source.window.empty())]
+    return [[reading for reading, _ in source.readings.left()], order]
 
 
 def filtered(config: TrainConfig, bench: Bench) -> Facts:
@@ -216,7 +241,25 @@ def filtered(config: TrainConfig, bench: Bench) -> Facts:
 
 def _other(config: TrainConfig) -> TrainConfig:
     """As live as those that it goes on from."""
-    return TrainConfig(model=config.model, environments=config.environments, limits=config.limits)
+    return TrainConfig(
+        model=config.model,
+        environments=config.environments,
+        limits=config.limits,
+        retention=RetentionConfig(archive="jsonl"),
+    )
+
+
+def _dataset(reference: str) -> DatasetRow:
+    splits = [
+        DatasetSplit(name=name, sha256="5" * 64, size_bytes=1, n_rows=9, columns={})
+        for name in ("train", "dev")
+    ]
+    name, _, digest = reference.removeprefix("me/").partition("@")
+    return DatasetRow(
+        id=f"data_{name}", owner="me", name=name, digest=digest, kind="trajectories",
+        splits=[split.model_dump(mode="json") for split in splits], size_bytes=1, created_s=1.0,
+        is_complete=True,
+    )  # fmt: skip
 
 
 def _add_finished(session: Session, run: str, config: TrainConfig) -> None:

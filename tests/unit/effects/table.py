@@ -32,7 +32,9 @@ WHERE = {
     "folder": "reported: the lists of runs, and the folder of TensorBoard's files",
     "checkpoint": "trained: the checkpoint that the model begins with",
     "recording": "trained: which recording is read, and from where",
+    "environments": "trained: whether env workers are needed for the rewards",
     "filter": "trained: which of the recorded groups are taken",
+    "order": "trained: how often, and in which order, the recorded groups are taken",
 }
 
 EXCEPTIONS: Mapping[str, str] = {}
@@ -103,6 +105,7 @@ QUORUM = {"algorithm.groups.kind": "quorum"}
 DEFAULTS: Keys = {"algorithm.max_staleness": 2, "sampling.max_tokens": 256}
 """Of what a replay has no use for."""
 REPLAY: Keys = {**DEFAULTS, "source": {"kind": "recorded", "run": "run_other"}}
+REPLAYED_ROWS: Keys = {**DEFAULTS, "source": {"kind": "recorded", "dataset": probes.SOME_ROWS}}
 RESUMED = {"resume_from": {"run": "run_other"}, "limits.steps": 9}
 
 ROWS: list[Row] = [
@@ -166,6 +169,16 @@ ROWS: list[Row] = [
         for key, value in (
             ("run", "run_third"), ("from_offset", 70), ("from_s", 99.0), ("also_runs", ["run_third"]),
         )
+    ),
+    *(
+        Row(f"source.{key} (recorded)", value, "order", probes.begun, REPLAY)
+        for key, value in (("epochs", 3), ("shuffle_window", 4))
+    ),
+    Row("source.rewards (recorded)", "scored", "environments", probes.begun, REPLAY),
+    Row("source.from_archive (recorded)", True, "recording", probes.begun, REPLAY),
+    *(
+        Row(f"source.{key} (recorded)", value, "recording", probes.begun, REPLAYED_ROWS)
+        for key, value in (("dataset", probes.OTHER_ROWS), ("split", "dev"))
     ),
     *(
         Row(f"source.where.{key} (recorded)", value, "filter", probes.filtered, REPLAY)

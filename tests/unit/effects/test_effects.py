@@ -36,6 +36,7 @@ def test_every_key_is_in_the_table_once_or_excepted_with_a_reason() -> None:
     assert keys - {*rows, *EXCEPTIONS} == set(), "say in the table what it changes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
 def test_turning_it_makes_a_difference(row: Row, bench: Bench) -> None:
     before = _config(row.beside)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sqlmodel import Session, SQLModel, col, select
+from sqlmodel import Session, col, select
 from tests.unit.coordinator.world import MODEL, N_ROWS, RUN, Started, World
 
 from warren_gateway.coordinator import answering, decisions
@@ -56,7 +56,6 @@ class PlayedWorld(World):
                 N_ROWS, self.config.sft.dataset
             )  # as a submission does it
             self.config = self.config.model_copy(update={"sft": sft})
-        SQLModel.metadata.create_all(self.engine)
         config, dumped = self.config, self.config.model_dump(mode="json")
         with Session(self.engine) as session, session.begin():
             run = Run(

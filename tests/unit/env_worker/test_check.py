@@ -31,6 +31,7 @@ def test_what_is_right_passes(environment: type[checked.Fine], config: Config) -
     assert [f for f in findings if f.mark is Mark.BAD] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "what", "told"),
     [

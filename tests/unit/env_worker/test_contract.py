@@ -1,11 +1,11 @@
 """What user code returned, held against the contract."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from warren.environment import ChatMessage, Image, StepResult, TaskError
+from warren.environment import ChatMessage, Image, PromptTokens, StepResult, TaskError
 from warren_env_worker.host.child import contract
 from warren_env_worker.host.refusal import Refusal, blame
 from warren_schemas.episode import FailureKind
@@ -31,8 +31,8 @@ def test_texts_and_messages_become_messages() -> None:
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
-        (None, "reset() must return a str or a list of ChatMessage; it returned NoneType"),
-        (7, "reset() must return a str or a list of ChatMessage; it returned int"),
+        (None, "reset() must return a str, a list of ChatMessage or PromptTokens; it returned NoneType"),
+        (7, "reset() must return a str, a list of ChatMessage or PromptTokens; it returned int"),
         ([USER, "x"], "reset() must return a list of ChatMessage; it returned a list with str"),
         ("x" * 11, "reset() returned an observation of 11 characters; limits.observation_chars is 10"),
         ([USER] * 1001, "reset() returned 1001 messages; 1000 can be sent"),
@@ -45,6 +45,30 @@ def test_texts_and_messages_become_messages() -> None:
 )  # fmt: skip
 def test_other_observations_are_refused(shown: object, expected: str) -> None:
     refusal = refused(lambda: contract.messages(shown, "reset()", 10))
+    assert refusal.kind is FailureKind.ENVIRONMENT_ERROR
+    assert refusal.reason == expected
+
+
+def test_tokens_are_shown_in_place_of_messages() -> None:
+    tokens = PromptTokens(np.array([3, 0], np.int32))  # pyright: ignore[reportArgumentType]
+    assert contract.observation(tokens, "step()", 10) == ([], [3, 0])
+    assert contract.observation("hi", "step()", 10) == ([("user", "hi")], [])
+    assert len({contract.digest([], ids=ids) for ids in ([], [3], [3, 0])}) == 3
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([], "reset() returned PromptTokens without a token; show one or more"),
+        ([1] * 11, "reset() returned 11 tokens; limits.observation_chars is 10"),
+        ([-1] * 11, "reset() returned 11 tokens; limits.observation_chars is 10"),
+        (["1"], "reset() must return numbers as PromptTokens; it returned str"),
+        ([-1], "reset() returned the token -1; expected 0 to 2147483647"),
+        ([2**31], "reset() returned the token 2147483648; expected 0 to 2147483647"),
+    ],
+)
+def test_other_tokens_are_refused(ids: Sequence[int], expected: str) -> None:
+    refusal = refused(lambda: contract.observation(PromptTokens(ids), "reset()", 10))
     assert refusal.kind is FailureKind.ENVIRONMENT_ERROR
     assert refusal.reason == expected
 

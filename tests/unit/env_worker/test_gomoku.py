@@ -165,6 +165,7 @@ def stones_placed() -> Generator[list[int]]:
         sys.setprofile(None)
 
 
+@pytest.mark.slow
 def test_the_largest_game_that_a_config_may_ask_looks_at_few_positions() -> None:
     """A shared process plays for others, too."""
     game = Gomoku(size=25, opponent="search", first=True, depth=MAX_DEPTH)

@@ -1,7 +1,8 @@
 """Which checkpoints a run may go on from."""
 
 import pytest
-from sqlmodel import Session, SQLModel, create_engine
+from sqlmodel import Session
+from tests.support.databases import memory_engine
 from tests.unit.coordinator.world import config
 
 from warren_gateway.access.caller import Viewer
@@ -58,8 +59,7 @@ from warren_schemas.config import RecordedSource
 def test_a_run_resumes_from_what_is_its_owner_s_and_fits(
     owner: str, changes: dict[str, object], expected: str | None
 ) -> None:
-    engine = create_engine("sqlite://")
-    SQLModel.metadata.create_all(engine)
+    engine = memory_engine()
     with Session(engine) as session:
         newest = "file:///x/m/states/step-000009"
         rows = (

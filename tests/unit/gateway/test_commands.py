@@ -24,6 +24,7 @@ def test_without_a_broker_it_says_what_to_give(capsys: pytest.CaptureFixture[str
     assert "warren up" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -122,6 +122,7 @@ async def its_answers(client: aiohttp.ClientSession) -> WorkQueue:
     return WorkQueue(found[0])
 
 
+@pytest.mark.slow
 async def test_runs_that_only_a_newer_gateway_can_read_are_left_to_it(
     broker: Broker, settings: GatewaySettings, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -42,3 +42,16 @@ def test_other_stores_are_refused(url: str) -> None:
 def test_a_port_must_be_one(port: int) -> None:
     with pytest.raises(ValidationError, match="port"):
         GatewaySettings(port=port)
+
+
+def test_a_public_url_has_no_slash_at_its_end() -> None:
+    settings = GatewaySettings(public_url="https://warren.example.org:8443/tinker/")
+    assert settings.public_url == "https://warren.example.org:8443/tinker"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "warren.example.org", "ftp://a", "https://", "https://a/?b", "https://ann:pw@a"]
+)
+def test_what_is_no_address_of_a_gateway_is_refused(url: str) -> None:
+    with pytest.raises(ValidationError, match="public_url"):
+        GatewaySettings(public_url=url)

@@ -46,6 +46,7 @@ def left(logprobs_V: torch.Tensor, sampling: Sampling, most: int) -> list[int]:
     return [i for i in nucleus if float(probs[i]) >= least][: most or None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [0, MAX_KEPT])
 def test_rows_are_cut_as_by_the_book_each_by_its_own_settings(most: int) -> None:
     several = [

@@ -81,7 +81,7 @@ def test_a_kind_that_was_named_takes_keys() -> None:
     ("override", "error"),
     [
         ("algorithm.loss=cipso", "'cipso'; did you mean cispo?"),
-        ("source=recorded", "source.run: missing"),
+        ("source=recorded", "source: give either run"),
         ("algorithm.loss=3", "algorithm.loss: expected keys and values, got 3"),
     ],
 )

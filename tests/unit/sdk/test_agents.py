@@ -14,7 +14,7 @@ from warren.agents.conversation import Answer, Message, Question
 from warren.agents.environment import AgentFailed
 from warren.agents.history import History
 from warren.agents.live import EpisodeOver, LiveAgent, Repeat
-from warren.environment import ChatMessage
+from warren.environment import ChatMessage, Sampled
 from warren.testing import Policy, play
 
 CALL = 'x\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
@@ -228,6 +228,12 @@ def test_what_cannot_be_answered_is_refused_with_a_sentence(
     assert sentence in agent.told[1]["error"]["message"]
 
 
+def test_an_answer_without_a_word_is_an_empty_text() -> None:
+    agent = Refused("/v1/chat/completions", HI)
+    play(agent, saying("", "hello"))
+    assert agent.told[1]["choices"][0]["message"]["content"] == ""
+
+
 class Ended(AgentEnv):
     """Asks once more with the key of an episode that is over."""
 
@@ -411,8 +417,8 @@ def test_a_question_goes_on_from_the_last_answer_that_it_repeats(
 ) -> None:
     """Capitals are the policy's."""
     history = History()
-    history.note(_asked("a"), _message("A"), 1)
-    history.note(_asked("aAb"), _message("B"), 2)
+    history.note(_asked("a"), _message("A"), 1, Sampled())
+    history.note(_asked("aAb"), _message("B"), 2, Sampled())
     place = history.place_of(_asked(messages))
     assert (place.after, place.n_known) == (after, n_known)
 

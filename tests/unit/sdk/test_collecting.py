@@ -121,3 +121,16 @@ async def test_nothing_at_all_is_refused(tmp_path: Path) -> None:
         await answers(path, best_of=0)
     with pytest.raises(warren.ConfigurationError, match="No recorded episode"):
         await collect_rows(recorded(purpose=EpisodePurpose.DEMONSTRATE), path)
+
+
+async def test_what_was_shown_in_tokens_is_no_conversation(tmp_path: Path) -> None:
+    shown = ChatMessage(role="user", content="", n_tokens=2)
+
+    async def views() -> AsyncGenerator[TrajectoryView]:
+        async for each in recorded(purpose=EpisodePurpose.TRAIN):
+            transcript = Transcript(messages=(shown, *each.trajectory.transcript.messages))
+            ended = each.trajectory.model_copy(update={"transcript": transcript})
+            yield each.model_copy(update={"trajectory": ended})
+
+    with pytest.raises(warren.ConfigurationError, match="episodes show tokens"):
+        await collect_rows(views(), tmp_path / "train.jsonl")

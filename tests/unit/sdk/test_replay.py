@@ -61,6 +61,10 @@ def test_replay_does_one_thing(tmp_path: Path) -> None:
         replay("last", to=tmp_path / "a.jsonl", look=True)
     with pytest.raises(warren.ConfigurationError, match="--set needs --into"):
         replay("last", to=tmp_path / "a.jsonl", set_=("seed=1",))
+    with pytest.raises(warren.ConfigurationError, match="--epochs needs --into"):
+        replay("last", look=True, epochs=2)
+    with pytest.raises(warren.ConfigurationError, match="--shuffle-window needs --into"):
+        replay("last", look=True, shuffle_window=2)
     with pytest.raises(warren.ConfigurationError, match="--detach needs --into"):
         replay("last", look=True, detach=True)
     with pytest.raises(warren.ConfigurationError, match="--limit goes with --to and --look"):

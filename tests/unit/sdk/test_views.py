@@ -192,6 +192,8 @@ def test_each_reason_for_which_listed_runs_wait_is_told_once(
     ]
     print_run(queued[0], PlainOutput())
     assert capsys.readouterr().out.count(reason) == 1
+    print_run(starting, PlainOutput())
+    assert "starting (loading warren/tiny)" in capsys.readouterr().out
 
 
 def test_the_summary_of_a_run_that_failed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,7 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, PublishPolicy, SaveState
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("place", ["disk", "memory"])
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 12])

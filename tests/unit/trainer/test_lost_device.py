@@ -20,7 +20,7 @@ from tests.support.trainer import (
     random_batch,
 )
 
-from warren_gpu_worker.trainer.errors import is_device_lost
+from warren_gpu_worker.device_errors import is_device_lost
 from warren_gpu_worker.trainer.training.ranks import Ranks
 from warren_schemas.ids import ModelId
 

@@ -114,6 +114,7 @@ def full_model(base_folder: Path, checkpoints: Path) -> Engine:
     return engine
 
 
+@pytest.mark.slow
 def test_a_model_that_left_the_device_before_every_op_trains_to_the_same_bits(
     base_folder: Path, tmp_path: Path
 ) -> None:

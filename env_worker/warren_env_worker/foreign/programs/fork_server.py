@@ -1,8 +1,9 @@
 """A process for each connection: `python fork_server.py SOCKET PROGRAM MEMORY_MB MAX_LINE_BYTES`.
 
 The program, a file with a class `Episode`, is imported once, and then `ready` is written; each connection to the socket is an episode in a
-process that is forked from here. Requests and replies are JSON, a line each: `{"make": {…}}` first, which calls
-`make` and `begin` and answers what `begin` returns, then `{"step": "…"}`. What raises, or can't be told in JSON and so
+process that is forked from here. Requests and replies are JSON, a line each. The process begins with `{}`, before
+which nothing is asked: a connection that is refused and closed would else lose the refusal to the failing request.
+Then comes `{"make": {…}}`, which calls `make` and `begin` and answers what `begin` returns, then `{"step": "…"}`. What raises, or can't be told in JSON and so
 many bytes, is answered with `error`; `misfit` says that `make` raised, so that what it got is to blame.
 
 Invariants: a connection that is closed takes its process with it, whatever that is doing; a process that dies
@@ -146,6 +147,8 @@ def refuse(connection: socket.socket, error: OSError) -> None:
 
 def answer_all(connection: socket.socket, episode: Any, max_bytes: int) -> None:
     with connection.makefile("rwb") as lines:
+        lines.write(b"{}\n")
+        lines.flush()
         for line in lines:
             lines.write(answer(episode, json.loads(line), max_bytes))
             lines.flush()

@@ -7,11 +7,12 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from operator import index
 from typing import cast
 
 import orjson
 
-from warren.environment import ChatMessage, StepResult
+from warren.environment import ChatMessage, PromptTokens, StepResult
 from warren_env_worker.host.protocol import Message, Picture
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
@@ -19,10 +20,19 @@ from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 MAX_MESSAGES = 1000
 """Most messages of one observation."""
+MAX_TOKEN_ID = 2**31 - 1
+"""Tokens travel as 32-bit integers."""
+
+
+def observation(shown: object, where: str, max_chars: int) -> tuple[list[Message], list[int]]:
+    """What is shown as messages, or as tokens."""
+    return messages(shown, where, max_chars), prompt_ids(shown, where, max_chars)
 
 
 def messages(shown: object, where: str, max_chars: int) -> list[Message]:
-    """An observation as messages; none for an empty text."""
+    """An observation as messages; none for an empty text, and for tokens (`prompt_ids`)."""
+    if isinstance(shown, PromptTokens):
+        return []
     listed = _listed(shown, where)
     if len(listed) > MAX_MESSAGES:
         raise error_refusal(f"{where} returned {len(listed)} messages; {MAX_MESSAGES} can be sent")
@@ -35,11 +45,35 @@ def messages(shown: object, where: str, max_chars: int) -> list[Message]:
     return [_packed(message) for message in listed]
 
 
+def prompt_ids(shown: object, where: str, max_chars: int) -> list[int]:
+    """The tokens of an observation that is told in tokens; none for one of messages."""
+    if not isinstance(shown, PromptTokens):
+        return []
+    n_tokens = len(shown.ids)
+    if n_tokens == 0:
+        raise error_refusal(f"{where} returned PromptTokens without a token; show one or more")
+    if n_tokens > max_chars:  # before they are looked at one by one
+        raise error_refusal(
+            f"{where} returned {n_tokens} tokens; limits.observation_chars is {max_chars}"
+        )
+    return [_token_id(each, where) for each in shown.ids]
+
+
+def _token_id(value: object, where: str) -> int:
+    try:
+        number = index(cast("int", value))
+    except TypeError:
+        raise _unexpected(where, "numbers as PromptTokens", value) from None
+    if not 0 <= number <= MAX_TOKEN_ID:
+        raise error_refusal(f"{where} returned the token {number}; expected 0 to {MAX_TOKEN_ID}")
+    return number
+
+
 def _listed(shown: object, where: str) -> list[ChatMessage]:
     if isinstance(shown, str):
         return [ChatMessage.model_construct(role="user", content=shown)] if shown else []
     if not isinstance(shown, Sequence):
-        raise _unexpected(where, "a str or a list of ChatMessage", shown)
+        raise _unexpected(where, "a str, a list of ChatMessage or PromptTokens", shown)
     return [_checked(each, where) for each in cast("Sequence[object]", shown)]
 
 
@@ -74,9 +108,12 @@ def after(value: object, n_turns: int) -> int | None:
     return None if value == n_turns else value
 
 
-def digest(observation: Sequence[Message], after: int | None = None) -> str:
-    """BLAKE2b of the messages and where they stand, 16 hexadecimal digits."""
+def digest(
+    observation: Sequence[Message], after: int | None = None, ids: Sequence[int] = ()
+) -> str:
+    """BLAKE2b of the messages, or tokens, and where they stand, 16 hexadecimal digits."""
     shown = observation if after is None else (*observation, after)
+    shown = (*shown, ids) if ids else shown
     try:
         canonical = orjson.dumps(shown)
     except orjson.JSONEncodeError as error:

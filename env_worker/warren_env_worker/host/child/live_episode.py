@@ -32,16 +32,19 @@ class LiveEpisode:
     async def reset(self, call: int, task: object) -> Observed:
         environment, limit_s = self._environment, self._limits.reset_s
         shown = await self._caller.call(call, limit_s, environment.reset, task, self._context)
-        messages = contract.messages(shown, "reset()", self._limits.observation_chars)
-        if not messages:
+        messages, ids = contract.observation(shown, "reset()", self._limits.observation_chars)
+        if not messages and not ids:
             raise error_refusal("reset() returned an empty observation; show the policy something")
         prompt = contract.prompt(await self._caller.call(call, limit_s, environment.system_message))
+        if prompt is not None and ids:
+            raise error_refusal("reset() returned PromptTokens: a system prompt must be among them")
         if prompt is not None:
             messages.insert(0, ("system", prompt))
         return Observed(
             id=call,
             messages=messages,
-            digest=contract.digest(messages),
+            ids=ids,
+            digest=contract.digest(messages, ids=ids),
             category=contract.category(environment.category),
         )
 
@@ -57,12 +60,15 @@ class LiveEpisode:
         is_cut = bool(result.truncated) or (self._n_turns >= self._max_turns and not result.done)
         if result.done or is_cut:
             reward, metrics = await self._scored(call, reward, metrics)
-        messages = contract.messages(result.observation, "step()", self._limits.observation_chars)
+        messages, ids = contract.observation(
+            result.observation, "step()", self._limits.observation_chars
+        )
         after = contract.after(result.after, self._n_turns)
         return Observed(
             id=call,
             messages=messages,
-            digest=contract.digest(messages, after),
+            ids=ids,
+            digest=contract.digest(messages, after, ids),
             reward=reward,
             is_over=bool(result.done) or is_cut,
             is_truncated=is_cut,

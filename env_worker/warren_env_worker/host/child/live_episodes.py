@@ -13,6 +13,7 @@ from typing import Any
 from warren.environment import Env
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episode import LiveEpisode
+from warren_env_worker.host.child.rewards import Rewards
 from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
@@ -81,8 +82,12 @@ class LiveEpisodes:
         if call.start is not None:
             observed = _same(await self._opened(call, call.start), next(expected, None))
         episode = self._episodes[call.slot]
+        rewards = Rewards()
         for action, sampled in zip_longest(call.actions, call.sampled):
             observed = _same(await episode.step(call.id, action, sampled), next(expected, None))
+            rewards.note(observed)
+        if call.is_scored and observed is not None:
+            observed = rewards.told_with(observed)
         return await episode.with_demonstration(observed or Observed(call.id))
 
     async def _opened(self, call: Call, start: Start) -> Observed:

@@ -79,7 +79,8 @@ async def _granted(call: Call[Nothing]) -> tuple[Grant, FolderView]:
 
 def _url(call: Call[Nothing], grant: Grant, file: str = "") -> str:
     query = f"?{urlencode({'file': file})}" if file else ""
-    return f"{call.request.url.origin()}{PREFIX}downloads/{grant.token}{query}"
+    origin = call.parts.tinker.public_url or call.request.url.origin()
+    return f"{origin}{PREFIX}downloads/{grant.token}{query}"
 
 
 def _expires(grant: Grant) -> datetime:

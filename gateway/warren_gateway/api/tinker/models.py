@@ -14,6 +14,7 @@ from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_gateway.tinker.sessions import NoSuchSession
 from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
+from warren_schemas.text.patterns import names_one
 from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
 from warren_schemas.tinker.requests import (
     CreateModelAsked,
@@ -113,7 +114,7 @@ async def _require_session(call: Call[CreateModelAsked] | Call[LoadAsked], sessi
 def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
     """Most often it is a name that nobody has. Where a trainer may come to offer it, the model waits for that."""
     possible = call.parts.tinker.maybe_trainable()
-    if possible and base_model not in possible:
+    if possible and not names_one(possible, base_model):
         raise invalid(f"No trainer offers {base_model}; online: {', '.join(possible)}")
 
 

@@ -8,6 +8,7 @@ from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.inference.questions import AnswersLost
 from warren_gateway.inference.served import NoSuchModel
+from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.runs import NoSuchTrained
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
@@ -99,6 +100,10 @@ async def _opened(call: Call[Nothing] | Call[Sample], name: str) -> OpenedSample
 
 
 async def cancel_future(call: Call[FutureNamed]) -> web.StreamResponse:
+    if call.takes.request_id.startswith(FUTURE):
+        raise invalid(
+            "Ops are applied in their order and can't be taken back; samples can be cancelled"
+        )
     await call.parts.tinker.futures.cancel(call.owner, call.takes.request_id)
     return reply(Empty())
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 from sqlmodel import Session, col, select
 
@@ -10,17 +10,24 @@ from warren_gateway.coordinator.clients.order import in_turn
 from warren_gateway.coordinator.learning import client_checkpoints
 from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.tables import Checkpoint, RequestRow, Run, SnapshotRow
 from warren_schemas.codec.wire import decode
-from warren_schemas.training import Op, OpBody
+from warren_schemas.training import LoadState, Op, OpBody, PublishPolicy, SaveState
+
+T = TypeVar("T")
 
 MOST_BODIES = 64
 """Requests that are read at a time."""
 
 
+_OF_KEPT = (SaveState, LoadState, PublishPolicy)
+"""Ops that become others by what is kept of the model."""
+
+
 class Transact(Protocol):
-    def __call__(self, work: "Callable[[Session], Seen]", /) -> "Awaitable[Seen]": ...
+    def __call__(self, work: "Callable[[Session], T]", /) -> "Awaitable[T]": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +41,43 @@ class Seen:
     pinned: frozenset[int]
     checkpoints: frozenset[str]
     """Names."""
+    served: KeptVersions
 
 
 def look(session: Session, run: str, model: str, next_sequence: int) -> Seen:
     """The requests that are in no log yet, the first ones in turn with their ops, and what is kept of the model."""
+    return _with_kept(session, run, model, _arrived(session, model, next_sequence))
+
+
+def look_for_requests(
+    session: Session, run: str, model: str, next_sequence: int
+) -> Seen | list[Arrived]:
+    """The requests alone, unless one of them depends on what is kept."""
+    arrived = _arrived(session, model, next_sequence)
+    bodies = (one.body[1] for one in arrived if one.body is not None)
+    if any(isinstance(body, _OF_KEPT) for body in bodies):
+        return _with_kept(session, run, model, arrived)
+    return arrived
+
+
+def _arrived(session: Session, model: str, next_sequence: int) -> list[Arrived]:
     arrived = _heads(session, model)
     bodies = _bodies(session, in_turn(arrived, next_sequence)[:MOST_BODIES])
+    return [replace(one, body=bodies.get(one.id)) for one in arrived]
+
+
+def _with_kept(session: Session, run: str, model: str, arrived: list[Arrived]) -> Seen:
     snapshots = select(SnapshotRow.version).where(col(SnapshotRow.model_id) == model)
     checkpoints = select(Checkpoint.name).where(col(Checkpoint.model_id) == model)
     row = session.get_one(Run, run)
     return Seen(
-        [replace(one, body=bodies.get(one.id)) for one in arrived],
+        arrived,
         store_time_s(session),
         row.client_until_s,
         row.client_lease_s,
         frozenset(session.exec(snapshots)),
         frozenset(session.exec(checkpoints)),
+        kept_versions(session, run),
     )
 
 
@@ -67,8 +95,27 @@ def open_ops(session: Session, model: str) -> dict[int, Taken]:
 async def look_again(state: CoordinatorState, transact: Transact) -> None:
     """What is there now is what is known."""
     sequence = state.client.next_sequence
-    seen = await transact(lambda session: look(session, state.run, state.model, sequence))
+    _learn(
+        state,
+        await transact(lambda session: look(session, state.run, state.model, sequence)),
+    )
+
+
+async def read_requests(state: CoordinatorState, transact: Transact) -> None:
+    """What was asked for is known; the rest is looked at where it matters."""
+    sequence = state.client.next_sequence
+    seen = await transact(
+        lambda session: look_for_requests(session, state.run, state.model, sequence)
+    )
+    if isinstance(seen, Seen):
+        _learn(state, seen)
+    else:
+        state.client.arrived = seen
+
+
+def _learn(state: CoordinatorState, seen: Seen) -> None:
     take_in(state, seen)
+    state.observed.served = seen.served
     client_checkpoints.forget_deleted(state.learning, seen.checkpoints)
 
 

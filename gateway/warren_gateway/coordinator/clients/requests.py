@@ -36,12 +36,16 @@ def advance(state: CoordinatorState) -> None:
     _save_if_due(state)
 
 
-def needs_reading(state: CoordinatorState) -> bool:
-    """Whether there is room for requests of which only the heads are known, or its client may have left."""
+def has_unread(state: CoordinatorState) -> bool:
+    """Whether there is room for requests of which only the heads are known."""
     client = state.client
     ready = in_turn(client.arrived, client.next_sequence)
-    has_room = bool(ready) and ready[0].body is None and not _is_full(state)
-    return has_room or state.now_s >= _next_look_s(state)
+    return bool(ready) and ready[0].body is None and not _is_full(state)
+
+
+def is_look_due(state: CoordinatorState) -> bool:
+    """Whether to see if the client has left."""
+    return state.now_s >= _next_look_s(state)
 
 
 def next_check_s(state: CoordinatorState, *, is_advancing: bool) -> float:
@@ -66,7 +70,7 @@ def has_left(state: CoordinatorState) -> bool:
 
 
 def _is_full(state: CoordinatorState) -> bool:
-    return state.learning.last_op - state.learning.done_op >= MOST_IN_LOG
+    return state.learning.ops.last - state.learning.ops.done >= MOST_IN_LOG
 
 
 def _take(state: CoordinatorState, request: Arrived, asked: Asked, body: OpBody) -> bool:
@@ -148,7 +152,7 @@ def _save_if_due(state: CoordinatorState) -> None:
     """Now and then a checkpoint that nobody asked for, so that a failover replays little."""
     client = state.client
     cost_s = max(SAVE_AFTER_S, client.save_s / SAVE_SHARE)
-    n_unsaved = state.learning.last_op - client_checkpoints.newest_op(state.learning)
+    n_unsaved = state.learning.ops.last - client_checkpoints.newest_op(state.learning)
     if not n_unsaved or _is_full(state):
         return
     if client.is_save_due or client.unsaved_s >= cost_s or n_unsaved >= SAVE_AFTER_OPS:

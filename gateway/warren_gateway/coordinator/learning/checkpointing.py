@@ -20,9 +20,9 @@ from warren_schemas.training import OpDone, OpResult, SaveState
 
 def checkpoint_if_due(state: CoordinatorState) -> None:
     """Append a checkpoint after every so many steps, if there is anything new to save."""
-    saved_op = max((mark.op for mark in state.learning.checkpoints), default=0)
+    saved_op = max((mark.op for mark in state.learning.checkpoints.marks), default=0)
     every = state.config.checkpoint.every_steps
-    if state.learning.n_consumed_steps % every == 0 and state.learning.last_op > saved_op:
+    if state.learning.steps.n_consumed % every == 0 and state.learning.ops.last > saved_op:
         _checkpoint(state)
 
 
@@ -31,19 +31,19 @@ def checkpoint_if_new(state: CoordinatorState) -> bool:
 
     An evaluation alone changes no weights.
     """
-    marks = state.learning.checkpoints
+    marks = state.learning.checkpoints.marks
     if state.config.is_evaluation:
         return False
     if state.is_clients:
         return _save_clients(state)
-    if not state.learning.last_op or (marks and marks[-1].name == _name(state)):
+    if not state.learning.ops.last or (marks and marks[-1].name == _name(state)):
         return False
     _checkpoint(state)
     return True
 
 
 def _save_clients(state: CoordinatorState) -> bool:
-    is_new = state.learning.last_op > client_checkpoints.newest_op(state.learning)
+    is_new = state.learning.ops.last > client_checkpoints.newest_op(state.learning)
     if is_new:
         client_checkpoints.save(state)
     return is_new
@@ -51,46 +51,46 @@ def _save_clients(state: CoordinatorState) -> bool:
 
 def checkpoint_at_end(state: CoordinatorState) -> None:
     """Append the last checkpoint, once, unless this very step has one, or nothing was ever done."""
-    if state.learning.is_final_checkpoint_issued:
+    if state.learning.checkpoints.is_final_issued:
         return
-    state.learning.is_final_checkpoint_issued = True
+    state.learning.checkpoints.is_final_issued = True
     checkpoint_if_new(state)
 
 
 def is_saved(learning: LearningState) -> bool:
     """Whether the newest checkpoint is."""
-    marks = learning.checkpoints
-    return not marks or learning.checkpoint_op >= marks[-1].op
+    marks = learning.checkpoints.marks
+    return not marks or learning.checkpoints.newest_op >= marks[-1].op
 
 
 def _checkpoint(state: CoordinatorState) -> None:
-    name, older = _name(state), state.learning.checkpoints
+    name, older = _name(state), state.learning.checkpoints.marks
     keep = kept(older, state.config.checkpoint) | _beginnings(state)
     note = landmark(state) if state.source.is_live else None  # a replay is begun anew
     op = append(state, SaveState(name=name, keep=tuple(sorted(keep)), note=note))
-    rewards = state.learning.recent_rewards
+    rewards = state.learning.batches.recent_rewards
     mark = CheckpointMark(
         name=name,
         op=op,
-        version=state.learning.version_issued,
-        step=state.learning.n_trained_steps,
+        version=state.learning.policy.version_issued,
+        step=state.learning.steps.n_trained,
         reward=float(np.mean(rewards)) if rewards else None,
         drops=[mark.name for mark in older if mark.name not in keep],
     )
-    state.learning.checkpoints = [*(mark for mark in older if mark.name in keep), mark]
+    state.learning.checkpoints.marks = [*(mark for mark in older if mark.name in keep), mark]
 
 
 def _beginnings(state: CoordinatorState) -> set[str]:
     """The names of the one that is known and of those on their way, whose answers are yet to come."""
-    marks = state.learning.checkpoints
-    return {mark.name for mark in marks if mark.op >= state.learning.checkpoint_op}
+    marks = state.learning.checkpoints.marks
+    return {mark.name for mark in marks if mark.op >= state.learning.checkpoints.newest_op}
 
 
 def _name(state: CoordinatorState) -> str:
     """The step it is made after; steps of a model only rise, so no two of its checkpoints share one."""
     if state.stage.phase is Phase.SFT:
-        return f"sft-{state.learning.n_consumed_steps:06d}"
-    return f"step-{state.learning.n_trained_steps:06d}"
+        return f"sft-{state.learning.steps.n_consumed:06d}"
+    return f"step-{state.learning.steps.n_trained:06d}"
 
 
 def kept(older: list[CheckpointMark], config: CheckpointConfig) -> set[str]:
@@ -108,7 +108,7 @@ def note_saved(state: CoordinatorState, answer: OpResult) -> None:
     outcome = answer.outcome
     if not isinstance(outcome, OpDone) or outcome.checkpoint_url is None:
         return
-    for mark in state.learning.checkpoints:
+    for mark in state.learning.checkpoints.marks:
         if mark.op != answer.number:
             continue
         mark.url = outcome.checkpoint_url

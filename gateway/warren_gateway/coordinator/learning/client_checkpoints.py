@@ -24,11 +24,17 @@ def save(
 ) -> int:
     """Append a checkpoint, with a name that its client gave or without; the number of the op."""
     learning = state.learning
-    known = {mark.name for mark in learning.checkpoints if mark.op >= learning.checkpoint_op}
-    kept = [mark for mark in learning.checkpoints if mark.label is not None or mark.name in known]
+    known = {
+        mark.name
+        for mark in learning.checkpoints.marks
+        if mark.op >= learning.checkpoints.newest_op
+    }
+    kept = [
+        mark for mark in learning.checkpoints.marks if mark.label is not None or mark.name in known
+    ]
     own = {mark.name for mark in kept if mark.label is None or mark.label != label}
-    keep = own | known | {_folder(learning.checkpoint_op)}
-    name = _folder(learning.last_op + 1)
+    keep = own | known | {_folder(learning.checkpoints.newest_op)}
+    name = _folder(learning.ops.last + 1)
     op = append(state, SaveState(name=name, keep=tuple(sorted(keep))))
     mark = CheckpointMark(
         name=name,
@@ -41,44 +47,48 @@ def save(
         expires_s=expires_s,
         metadata=metadata,
         drops=[
-            mark.name for mark in learning.checkpoints if mark.label is None and mark not in kept
+            mark.name
+            for mark in learning.checkpoints.marks
+            if mark.label is None and mark not in kept
         ],
     )
-    learning.checkpoints = [*kept, mark]
+    learning.checkpoints.marks = [*kept, mark]
     return op
 
 
 def find(state: CoordinatorState, label: str) -> CheckpointMark | None:
     """The newest of this name, whether it is saved already or about to be."""
-    marks = reversed(state.learning.checkpoints)
+    marks = reversed(state.learning.checkpoints.marks)
     return next((mark for mark in marks if mark.label == label), None)
 
 
 def newest_op(learning: LearningState) -> int:
     """Of the newest checkpoint that is asked for."""
-    return max((mark.op for mark in learning.checkpoints), default=learning.checkpoint_op)
+    return max(
+        (mark.op for mark in learning.checkpoints.marks), default=learning.checkpoints.newest_op
+    )
 
 
 def forget_failed(learning: LearningState, op: int) -> None:
     """It could not be written."""
-    learning.checkpoints = [mark for mark in learning.checkpoints if mark.op != op]
+    learning.checkpoints.marks = [mark for mark in learning.checkpoints.marks if mark.op != op]
 
 
 def forget_overwritten(learning: LearningState, op: int) -> None:
     """What this op has saved takes the place of older ones with its name."""
-    label = next((mark.label for mark in learning.checkpoints if mark.op == op), None)
-    learning.checkpoints = [
+    label = next((mark.label for mark in learning.checkpoints.marks if mark.op == op), None)
+    learning.checkpoints.marks = [
         mark
-        for mark in learning.checkpoints
+        for mark in learning.checkpoints.marks
         if mark.op >= op or label is None or mark.label != label
     ]
 
 
 def forget_deleted(learning: LearningState, stored: Collection[str]) -> None:
     """Those that were saved and are not in the store any more: the next one that is saved drops their folders."""
-    learning.checkpoints = [
+    learning.checkpoints.marks = [
         mark
-        for mark in learning.checkpoints
+        for mark in learning.checkpoints.marks
         if mark.url is None or mark.label is None or mark.label in stored
     ]
 

@@ -19,7 +19,7 @@ def environment_metrics(state: CoordinatorState, groups: Sequence[Group]) -> dic
     """The tags of a step, which is counted in the run's totals."""
     by_environment = environment_sums(groups)
     tags = environment_tags(state.config.environments, by_environment)
-    totals = state.learning.environment_totals
+    totals = state.learning.batches.environment_totals
     add(totals, by_environment)
     for name in by_environment:
         tags |= total_tags(name, totals[name])

@@ -16,12 +16,12 @@ from warren_schemas.fields.limits import MAX_KEPT
 
 def note(state: CoordinatorState, groups: Sequence[Group]) -> None:
     """A batch is consumed; warn of the first in which the bound was reached."""
-    if state.learning.is_mask_bound_told:
+    if state.learning.batches.is_mask_bound_told:
         return
     share = _share_at_bound(groups)
     if share == 0.0:
         return
-    state.learning.is_mask_bound_told = True
+    state.learning.batches.is_mask_bound_told = True
     state.emit(
         WarningRaised(
             message=f"{share:.1%} of the tokens of this step were sampled from the {MAX_KEPT} most"

@@ -44,8 +44,8 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
     is_sft = state.stage.phase is Phase.SFT
     mark = Landmark(
         phase=Phase.SFT if is_sft else Phase.TRAINING,
-        step=state.learning.n_consumed_steps if is_sft else state.learning.n_trained_steps,
-        n_updates=state.learning.n_updates,
+        step=state.learning.steps.n_consumed if is_sft else state.learning.steps.n_trained,
+        n_updates=state.learning.steps.n_updates,
         next_group=state.rollouts.next_group,
         task_cursors=held_out.other_cursors(state),
         tasks_again=[
@@ -53,7 +53,7 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
             for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
             if not _begins_anew(state, group)
         ],
-        recent_rewards=state.learning.recent_rewards,
+        recent_rewards=state.learning.batches.recent_rewards,
         # It is kept on entering the training, before the first of its checkpoints.
         has_reference=state.config.algorithm.kl is not None and not is_sft,
     )
@@ -67,8 +67,8 @@ def _begins_anew(state: CoordinatorState, group: Group) -> bool:
 
 def note_opened(learning: LearningState, opened: OpDone) -> None:
     """A trainer has the model: what it says of it."""
-    learning.tokenizer = opened.tokenizer
-    learning.vocabulary_size = opened.vocabulary_size
+    learning.policy.tokenizer = opened.tokenizer
+    learning.policy.vocabulary_size = opened.vocabulary_size
 
 
 def begin(state: CoordinatorState, opened: OpDone) -> None:
@@ -78,37 +78,37 @@ def begin(state: CoordinatorState, opened: OpDone) -> None:
     """
     update = state.spec.update
     if state.config.resume_from is not None:
-        state.learning.version_issued = opened.version
+        state.learning.policy.version_issued = opened.version
         if opened.note is not None:
             _adopt(state, Landmark.model_validate(opened.note))
     elif not (isinstance(update, LoraUpdate) and update.start_adapter is not None):
         return
-    state.learning.start_op = append(state, PublishPolicy())
+    state.learning.ops.start = append(state, PublishPolicy())
 
 
 def _adopt(state: CoordinatorState, mark: Landmark) -> None:
     tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
     learning = state.learning
-    learning.n_updates = mark.n_updates
-    learning.recent_rewards = list(mark.recent_rewards)
-    learning.has_reference = mark.has_reference
+    learning.steps.n_updates = mark.n_updates
+    learning.batches.recent_rewards = list(mark.recent_rewards)
+    learning.resumed.has_reference = mark.has_reference
     phases = [stage.phase for stage in state.stages]
     if mark.phase in phases:
-        learning.resumed_stage, learning.resumed_step = phases.index(mark.phase), mark.step
+        learning.resumed.stage, learning.resumed.step = phases.index(mark.phase), mark.step
     if mark.phase is Phase.TRAINING:
-        learning.n_steps_at_start = learning.n_trained_steps = mark.step
+        learning.steps.n_at_start = learning.steps.n_trained = mark.step
 
 
 def is_ready(lease: TrainerLease, learning: LearningState) -> bool:
     """The model is open, and samplers can get what it starts with."""
-    return lease.is_opened and learning.done_op >= learning.start_op
+    return lease.is_opened and learning.ops.done >= learning.ops.start
 
 
 def next_stage(learning: LearningState, after: int) -> int:
     """Begin the stage after this one, or after the opening the one that the other run stood in; which."""
     stage, n_steps = after + 1, 0
-    if learning.resumed_stage is not None:
-        stage, n_steps = learning.resumed_stage, learning.resumed_step
-        learning.resumed_stage = None
-    learning.n_consumed_steps = learning.n_published_steps = n_steps
+    if learning.resumed.stage is not None:
+        stage, n_steps = learning.resumed.stage, learning.resumed.step
+        learning.resumed.stage = None
+    learning.steps.n_consumed = learning.steps.n_published = n_steps
     return stage

@@ -31,14 +31,14 @@ def advance(state: CoordinatorState, sft: SftConfig) -> None:
     while _has_batch(state, sft) and _steps_left(state, sft) and _may_evaluate(state, sft):
         _take_step(state, sft)
     held_out.request(state, sft, STEPS_AHEAD)
-    ahead = (state.learning.n_published_steps + STEPS_AHEAD) * sft.episodes_per_step
+    ahead = (state.learning.steps.n_published + STEPS_AHEAD) * sft.episodes_per_step
     wanted = min(ahead, sft.steps * sft.episodes_per_step) - state.rollouts.n_admitted
     state.source.request(state, EpisodePurpose.DEMONSTRATE, wanted, n_members=1)
 
 
 def reason_to_end(learning: LearningState, sft: SftConfig) -> str | None:
     """Why fine-tuning has failed, though no step of it has."""
-    if learning.n_empty_steps < sft.steps:
+    if learning.steps.n_empty < sft.steps:
         return None
     return f"no step of fine-tuning had a token to learn; {_ADVICE}"
 
@@ -57,7 +57,7 @@ def _has_batch(state: CoordinatorState, sft: SftConfig) -> bool:
 
 def _is_evaluated(state: CoordinatorState, sft: SftConfig) -> bool:
     """Whether the loss over the rows that are held out is measured after the next step."""
-    step = state.learning.n_consumed_steps
+    step = state.learning.steps.n_consumed
     return sft.next_evaluation(after=step) == step + 1
 
 
@@ -66,11 +66,11 @@ def _may_evaluate(state: CoordinatorState, sft: SftConfig) -> bool:
 
 
 def _steps_left(state: CoordinatorState, sft: SftConfig) -> int:
-    return max(0, sft.steps - state.learning.n_consumed_steps)
+    return max(0, sft.steps - state.learning.steps.n_consumed)
 
 
 def _take_step(state: CoordinatorState, sft: SftConfig) -> None:
-    step = state.learning.n_consumed_steps
+    step = state.learning.steps.n_consumed
     groups = completed.take_batch(state.rollouts, sft.episodes_per_step)
     items = [item for group in groups for item, _ in group.completed]
     transcripts = [item.transcript for item in items]
@@ -102,8 +102,8 @@ def _teaches(tokens: Tokens) -> bool:
 
 def _note_empty(state: CoordinatorState) -> None:
     """Say so at the first such step, then after twice as many."""
-    state.learning.n_empty_steps += 1
-    n = state.learning.n_empty_steps
+    state.learning.steps.n_empty += 1
+    n = state.learning.steps.n_empty
     if n.bit_count() == 1:
         message = (
             f"{n} of the steps of fine-tuning had no token to learn and changed nothing; {_ADVICE}"

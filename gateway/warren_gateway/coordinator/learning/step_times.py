@@ -26,12 +26,16 @@ def note(
 
 def start_clock(state: CoordinatorState) -> None:
     """A stage begins: its first step is counted from here."""
-    state.learning.rate_mark = (state.now_s, state.rollouts.n_episodes, state.rollouts.n_tokens)
+    state.learning.batches.rate_mark = (
+        state.now_s,
+        state.rollouts.n_episodes,
+        state.rollouts.n_tokens,
+    )
 
 
 def times(state: CoordinatorState, pending: PendingStep) -> dict[str, float]:
     """The times of a step that is published now; nothing where the step before is not known."""
-    before_s, end_s = state.learning.rate_mark[0], state.now_s
+    before_s, end_s = state.learning.batches.rate_mark[0], state.now_s
     if before_s == 0.0:
         return {}
     begun_s = max(before_s, pending.batched_s)

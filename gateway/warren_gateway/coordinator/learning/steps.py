@@ -89,26 +89,26 @@ def take_step(
 
     Of `held_out` the policy's loss is measured once the step is taken.
     """
-    first_op = state.learning.last_op + 1
+    first_op = state.learning.ops.last + 1
     if data:
         _append_update(state, data, objective, learning_rate)
         metrics = {**metrics, "policy/learning_rate": learning_rate}
     if publish and (data or _is_sft_unpublished(state)):
         append(state, PublishPolicy(keep=_versions_in_use(state)))
     first_evaluation_op = _append_evaluation(state, held_out)
-    has_ops = state.learning.last_op >= first_op
-    state.learning.n_consumed_steps += 1
+    has_ops = state.learning.ops.last >= first_op
+    state.learning.steps.n_consumed += 1
     if state.stage.phase is Phase.TRAINING:
-        state.learning.n_trained_steps = state.learning.n_consumed_steps
+        state.learning.steps.n_trained = state.learning.steps.n_consumed
     checkpoint_if_due(state)
-    state.learning.pending.append(
+    state.learning.steps.pending.append(
         PendingStep(
-            step=state.learning.n_consumed_steps,
+            step=state.learning.steps.n_consumed,
             phase=state.stage.phase,
-            version=state.learning.version_issued,
-            n_updates=state.learning.n_updates,
+            version=state.learning.policy.version_issued,
+            n_updates=state.learning.steps.n_updates,
             first_op=first_op,
-            last_op=state.learning.last_op if has_ops else 0,
+            last_op=state.learning.ops.last if has_ops else 0,
             first_evaluation_op=first_evaluation_op,
             metrics=metrics,
             batched_s=state.now_s,
@@ -120,7 +120,7 @@ def _is_sft_unpublished(state: CoordinatorState) -> bool:
     """Only its last step publishes."""
     learning = state.learning
     is_sft = state.stage.phase is Phase.SFT
-    return is_sft and learning.version_issued > learning.policy_version
+    return is_sft and learning.policy.version_issued > learning.policy.version
 
 
 def _append_update(
@@ -151,12 +151,12 @@ def _append_update(
             clip_norm=optimizer.clip_norm,
         ),
     )
-    state.learning.version_issued += 1
+    state.learning.policy.version_issued += 1
 
 
 def _append_evaluation(state: CoordinatorState, held_out: Sequence[Datum]) -> int:
     """The number of its first op; 0 without data."""
-    first_op = state.learning.last_op + 1
+    first_op = state.learning.ops.last + 1
     for batch in token_batches(held_out):
         append(state, Forward(loss=CrossEntropyLoss(), batch=batch))
     return first_op if held_out else 0
@@ -171,8 +171,8 @@ def _versions_in_use(state: CoordinatorState) -> tuple[int, ...]:
 def publish_unpublished(state: CoordinatorState) -> None:
     """SFT that ends before its last step has published nothing: do that, once its steps are answered."""
     learning = state.learning
-    is_quiet = not learning.pending and learning.done_op == learning.last_op
-    if is_quiet and learning.version_issued > learning.policy_version:
+    is_quiet = not learning.steps.pending and learning.ops.done == learning.ops.last
+    if is_quiet and learning.policy.version_issued > learning.policy.version:
         append(state, PublishPolicy(keep=_versions_in_use(state)))
 
 
@@ -184,8 +184,8 @@ def note_answer(state: CoordinatorState, answer: OpResult) -> None:
     if outcome.notice is not None:
         state.emit(WarningRaised(message=outcome.notice))
     if outcome.policy is not None and not _is_of_step(state, answer.number):
-        list_policy(state, state.learning.n_trained_steps, outcome.policy.version)
-    for pending in state.learning.pending:
+        list_policy(state, state.learning.steps.n_trained, outcome.policy.version)
+    for pending in state.learning.steps.pending:
         if pending.first_op <= answer.number <= pending.last_op:
             is_evaluation = pending.measures(answer.number) and outcome.checkpoint_url is None
             step_times.note(pending, outcome, state.now_s, is_evaluation=is_evaluation)
@@ -198,22 +198,27 @@ def note_answer(state: CoordinatorState, answer: OpResult) -> None:
 
 
 def _is_of_step(state: CoordinatorState, number: int) -> bool:
-    return any(step.first_op <= number <= step.last_op for step in state.learning.pending)
+    return any(step.first_op <= number <= step.last_op for step in state.learning.steps.pending)
 
 
 def list_policy(state: CoordinatorState, step: int, version: int) -> None:
     """Once, however often the op is answered: a trainer that takes over applies it again."""
-    if not state.learning.policies or state.learning.policies[-1][1] < version:
-        state.learning.policies = [*state.learning.policies, (step, version)][-KEEP_POLICIES:]
-        state.change.model["policies"] = state.learning.policies
+    if not state.learning.policy.published or state.learning.policy.published[-1][1] < version:
+        state.learning.policy.published = [*state.learning.policy.published, (step, version)][
+            -KEEP_POLICIES:
+        ]
+        state.change.model["policies"] = state.learning.policy.published
 
 
 def settle(state: CoordinatorState) -> bool:
     """Publish every step whose ops are answered, in order; whether there was one."""
-    n_before = state.learning.n_published_steps
-    while state.learning.pending and state.learning.pending[0].last_op <= state.learning.done_op:
-        pending = state.learning.pending.pop(0)
-        state.learning.n_published_steps += 1
+    n_before = state.learning.steps.n_published
+    while (
+        state.learning.steps.pending
+        and state.learning.steps.pending[0].last_op <= state.learning.ops.done
+    ):
+        pending = state.learning.steps.pending.pop(0)
+        state.learning.steps.n_published += 1
         show(state)
         if pending.phase is Phase.TRAINING:
             evaluation.note_published(state, pending.step, pending.version)
@@ -241,19 +246,23 @@ def settle(state: CoordinatorState) -> bool:
         )
         if "reward/mean" in metrics:
             state.change.run["reward"] = metrics["reward/mean"]
-    return state.learning.n_published_steps > n_before
+    return state.learning.steps.n_published > n_before
 
 
 def show(state: CoordinatorState) -> None:
     """Steps of SFT and of reinforcement learning are shown apart."""
     column = "sft_step" if state.stage.phase is Phase.SFT else "step"
-    state.change.run[column] = state.learning.n_published_steps
+    state.change.run[column] = state.learning.steps.n_published
 
 
 def _rates(state: CoordinatorState) -> dict[str, float]:
     """Episodes and tokens per second since the step before."""
-    then_s, episodes, tokens = state.learning.rate_mark
-    state.learning.rate_mark = (state.now_s, state.rollouts.n_episodes, state.rollouts.n_tokens)
+    then_s, episodes, tokens = state.learning.batches.rate_mark
+    state.learning.batches.rate_mark = (
+        state.now_s,
+        state.rollouts.n_episodes,
+        state.rollouts.n_tokens,
+    )
     elapsed_s = state.now_s - then_s
     if then_s == 0.0 or elapsed_s <= 0.0:
         return {}

@@ -43,7 +43,7 @@ def advance(state: CoordinatorState) -> None:
     evaluation.start_next(state)
     wanted = n_groups_wanted(
         n_admitted=state.rollouts.n_admitted,
-        n_steps_published=state.learning.n_published_steps,
+        n_steps_published=state.learning.steps.n_published,
         n_steps_total=state.stage.n_steps if steps_left(state) else 0,
         groups_per_step=config.algorithm.groups_per_step,
         max_staleness=config.algorithm.max_staleness,
@@ -56,12 +56,12 @@ def steps_left(state: CoordinatorState) -> int:
     limits, learning = state.config.limits, state.learning
     if is_goal_reached(limits, learning) or zero_variance.is_enough(limits, learning):
         return 0
-    return max(0, state.stage.n_steps - learning.n_consumed_steps)
+    return max(0, state.stage.n_steps - learning.steps.n_consumed)
 
 
 def is_goal_reached(limits: LimitsConfig, learning: LearningState) -> bool:
     """Whether the reward is as high as was asked for."""
-    goal, recent = limits.stop_at_reward, learning.recent_rewards
+    goal, recent = limits.stop_at_reward, learning.batches.recent_rewards
     return goal is not None and len(recent) == REWARD_WINDOW and float(np.mean(recent)) >= goal
 
 
@@ -73,16 +73,18 @@ def _take_step(state: CoordinatorState) -> None:
     metrics = {
         **batch_metrics(groups),
         **environment_metrics(state, groups),
-        **state.source.metrics(groups, state.learning.version_issued),
+        **state.source.metrics(groups, state.learning.policy.version_issued),
     }
     data, divisor = step_data(groups, config.algorithm)
     if is_by_turn(config.algorithm):
         metrics["group/inseparable_episodes"] = float(n_inseparable(groups))
-    learning.max_staleness_seen = max(
-        learning.max_staleness_seen, int(metrics.get("stale/lag_max", 0))
+    learning.batches.max_staleness = max(
+        learning.batches.max_staleness, int(metrics.get("stale/lag_max", 0))
     )
-    learning.recent_rewards = [*learning.recent_rewards, metrics["reward/mean"]][-REWARD_WINDOW:]
-    learning.n_updates += bool(data)
+    learning.batches.recent_rewards = [*learning.batches.recent_rewards, metrics["reward/mean"]][
+        -REWARD_WINDOW:
+    ]
+    learning.steps.n_updates += bool(data)
     zero_variance.note(state, groups, has_signal=has_signal(data, config.algorithm))
     mask_bound.note(state, groups)
     if not has_penalty(config.algorithm):
@@ -95,7 +97,7 @@ def _take_step(state: CoordinatorState) -> None:
         data,
         objective(config.algorithm, divisor),
         learning_rate=learning_rate(
-            config.optimizer, learning.n_consumed_steps, state.stage.n_steps
+            config.optimizer, learning.steps.n_consumed, state.stage.n_steps
         ),
         publish=True,
         metrics=metrics,

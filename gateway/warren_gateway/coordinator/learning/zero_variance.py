@@ -25,18 +25,18 @@ _MANY = 0.5
 def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) -> None:
     """A batch is consumed; warn when it is one too many in a row, then after twice as many."""
     if has_signal:
-        state.learning.has_learned = True
-        state.learning.n_zero_variance_steps = 0
+        state.learning.batches.has_learned = True
+        state.learning.batches.n_zero_variance = 0
         return
-    state.learning.n_zero_variance_steps += 1
-    state.learning.zero_variance_facts = facts(groups, state.config.algorithm)
+    state.learning.batches.n_zero_variance += 1
+    state.learning.batches.zero_variance_facts = facts(groups, state.config.algorithm)
     times, rest = divmod(
-        state.learning.n_zero_variance_steps, state.config.limits.warn_after_zero_variance_steps
+        state.learning.batches.n_zero_variance, state.config.limits.warn_after_zero_variance_steps
     )
     if rest == 0 and times.bit_count() == 1:
         message = (
-            f"{state.learning.n_zero_variance_steps} steps in a row learned nothing from rewards: no group told its"
-            f" episodes apart. In the last one {state.learning.zero_variance_facts}. {advice(state)}"
+            f"{state.learning.batches.n_zero_variance} steps in a row learned nothing from rewards: no group told its"
+            f" episodes apart. In the last one {state.learning.batches.zero_variance_facts}. {advice(state)}"
         )
         alarms.tell(state, AlarmName.ZERO_VARIANCE, message)
 
@@ -44,7 +44,7 @@ def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) 
 def is_enough(limits: LimitsConfig, learning: LearningState) -> bool:
     """Whether `limits.stop_after_zero_variance_steps` ends the run."""
     most = limits.stop_after_zero_variance_steps
-    return most is not None and learning.n_zero_variance_steps >= most
+    return most is not None and learning.batches.n_zero_variance >= most
 
 
 def advice(state: CoordinatorState) -> str:

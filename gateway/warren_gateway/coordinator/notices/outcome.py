@@ -13,19 +13,19 @@ from warren_schemas.events import RunOutcome
 
 def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
     """The outcome, and what there is to remark."""
-    n_trained_steps = state.learning.n_trained_steps
+    n_trained_steps = state.learning.steps.n_trained
     if state.is_clients:
         is_trained = state.client.version > 0
         return RunOutcome.TRAINED if is_trained else RunOutcome.NOTHING_TO_DO, None
     if state.config.is_evaluation:
         return RunOutcome.EVALUATED, _evaluated(state)
-    if state.config.limits.steps == 0 and state.learning.version_issued:
+    if state.config.limits.steps == 0 and state.learning.policy.version_issued:
         return RunOutcome.TRAINED, None
-    if state.obeying is Wish.FINISH and n_trained_steps == state.learning.n_steps_at_start:
+    if state.obeying is Wish.FINISH and n_trained_steps == state.learning.steps.n_at_start:
         return RunOutcome.NOTHING_LEARNED, "its owner ended it before its first step"
-    if n_trained_steps == state.learning.n_steps_at_start:
+    if n_trained_steps == state.learning.steps.n_at_start:
         return RunOutcome.NOTHING_TO_DO, _nothing_to_do(state)
-    if not state.learning.has_learned:
+    if not state.learning.batches.has_learned:
         return RunOutcome.NOTHING_LEARNED, _nothing_learned(state)
     return RunOutcome.TRAINED, _ended_early(state)
 
@@ -38,7 +38,7 @@ def _evaluated(state: CoordinatorState) -> str | None:
 
 
 def _nothing_to_do(state: CoordinatorState) -> str:
-    step, limits = state.learning.n_steps_at_start, state.config.limits
+    step, limits = state.learning.steps.n_at_start, state.config.limits
     if is_goal_reached(limits, state.learning):
         return (
             f"the steps before the checkpoint at step {step} have reached limits.stop_at_reward"
@@ -51,31 +51,31 @@ def _nothing_to_do(state: CoordinatorState) -> str:
 
 
 def _nothing_learned(state: CoordinatorState) -> str:
-    n_steps = state.learning.n_trained_steps - state.learning.n_steps_at_start
+    n_steps = state.learning.steps.n_trained - state.learning.steps.n_at_start
     steps = "the only step" if n_steps == 1 else f"{n_steps} steps"
     most = state.config.limits.stop_after_zero_variance_steps
     is_cut = (
         zero_variance.is_enough(state.config.limits, state.learning)
-        and state.learning.n_trained_steps < state.config.limits.steps
+        and state.learning.steps.n_trained < state.config.limits.steps
     )
     ended = f" and limits.stop_after_zero_variance_steps ({most}) ended the run" if is_cut else ""
     return (
         f"no group told its episodes apart in {steps}, so nothing was learned from rewards{ended}. In the last one"
-        f" {state.learning.zero_variance_facts}. {zero_variance.advice(state)}"
+        f" {state.learning.batches.zero_variance_facts}. {zero_variance.advice(state)}"
     )
 
 
 def _ended_early(state: CoordinatorState) -> str | None:
     limits = state.config.limits
-    where = f"step {state.learning.n_trained_steps} of {limits.steps} was the last"
-    if state.learning.n_trained_steps >= limits.steps:
+    where = f"step {state.learning.steps.n_trained} of {limits.steps} was the last"
+    if state.learning.steps.n_trained >= limits.steps:
         return None
     if is_goal_reached(limits, state.learning):
         return f"{where}: the reward has reached limits.stop_at_reward ({limits.stop_at_reward:g})"
     if zero_variance.is_enough(state.config.limits, state.learning):
         return (
-            f"{where}: {state.learning.n_zero_variance_steps} steps in a row learned nothing, for no group"
-            f" told its episodes apart. In the last one {state.learning.zero_variance_facts}."
+            f"{where}: {state.learning.batches.n_zero_variance} steps in a row learned nothing, for no group"
+            f" told its episodes apart. In the last one {state.learning.batches.zero_variance_facts}."
             f" {zero_variance.advice(state)}"
         )
     if state.obeying is Wish.FINISH:

@@ -47,11 +47,11 @@ def _due_s(state: CoordinatorState) -> float:
 def _mark(state: CoordinatorState) -> tuple[object, ...]:
     return (
         state.stage_number,
-        state.learning.n_consumed_steps,
-        state.learning.n_published_steps,
+        state.learning.steps.n_consumed,
+        state.learning.steps.n_published,
         state.rollouts.stream_offset,
         state.source.read_from(state.rollouts),
-        state.learning.done_op,
+        state.learning.ops.done,
         state.lease.is_opened,
     )
 
@@ -68,7 +68,7 @@ def _of_the_broker(state: CoordinatorState) -> list[str]:
 
 
 def _of_the_trainer(state: CoordinatorState) -> list[str]:
-    lease, n_waiting = state.lease, state.learning.last_op - state.learning.done_op
+    lease, n_waiting = state.lease, state.learning.ops.last - state.learning.ops.done
     if not state.needs_trainer:
         return []
     if lease.holder is None:
@@ -76,7 +76,7 @@ def _of_the_trainer(state: CoordinatorState) -> list[str]:
     if not lease.is_opened:
         return [f"trainer {lease.holder} was given the model and has not opened it; see its log"]
     if n_waiting:
-        first = state.learning.done_op + 1
+        first = state.learning.ops.done + 1
         return [
             f"trainer {lease.holder} leaves {n_waiting} ops unanswered, from op {first} on; see its log"
         ]
@@ -109,9 +109,9 @@ def _of_the_episodes(state: CoordinatorState) -> list[str]:
 def _counters(state: CoordinatorState) -> str:
     shares = ", ".join(f"{n} of {key}" for key, n in sorted(state.observed.shares.items()))
     return (
-        f"no episode is in flight and no op is unanswered; step {state.learning.n_consumed_steps} of"
+        f"no episode is in flight and no op is unanswered; step {state.learning.steps.n_consumed} of"
         f" {state.stage.n_steps}, {state.rollouts.n_admitted} groups admitted, {len(state.rollouts.ready)} of"
-        f" {state.groups_per_batch} ready, {len(state.learning.pending)} steps pending, capacity of env"
+        f" {state.groups_per_batch} ready, {len(state.learning.steps.pending)} steps pending, capacity of env"
         f" workers: {shares or 'no share known'}. Cancel the run and report this, with the"
         " gateway's log"
     )

@@ -1,6 +1,6 @@
-"""A recording: groups of episodes put together again from the stream of the run that played them.
+"""A recording: groups of episodes put together again from the stream of the run that played them, or from files.
 
-Pure: a function of what stands in the stream and where, and of what the run made of it (`counted`). Whoever reads the same stream from the same
+Pure: a function of what stands there and where, and of what the run made of it (`counted`). Whoever reads the same from the same
 place gets the same groups in the same order, whatever was read twice, and whoever was restarted in
 between.
 
@@ -11,18 +11,22 @@ Invariants
   first completed attempt, or it failed once its attempts are used up. A group comes out with its last
   member, so groups come in the order in which they were completed.
 - A group of which a member never ended (its loss left no trace in the stream) is given up when
-  `most_open` others have begun after it; so few are held.
+  `most_open` others have begun after it; so few are held. Of a data set, the oldest are given up also where all that are open
+  take more than `MOST_OPEN_BYTES`.
 - What the run wrote after its end, at `end_offset` or behind, does not count.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
-from warren_gateway.coordinator.replaying.counted import Counted
+from warren_gateway.coordinator.replaying.files import Archived, Uploaded
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.recorded import Ending, Message
 from warren_gateway.position import Position
 from warren_schemas.config import Quorum, TrainConfig
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
@@ -59,12 +63,20 @@ class Terms:
         )
 
 
+MOST_OPEN_OF_ROWS = 1024
+"""Groups of a data set that may be open: nobody tells how many its runs had in flight."""
+
+MOST_OPEN_BYTES = 512 * 2**20
+"""What these may take in memory."""
+
+
 @dataclass(slots=True)
 class Recording:
-    run: RunId
-    """Who recorded it."""
-    stream: Stream
-    terms: Terms
+    run: RunId | None
+    """Who recorded it; None of a data set, which may be of several runs."""
+    origin: Stream | Archived | Uploaded
+    terms: Terms | None
+    """None where each episode tells the size of its group."""
     start: Position | FromTime
     next_offset: int | None = None
     """The message to be read next; None before the first one, when it starts at a time."""
@@ -74,8 +86,33 @@ class Recording:
     """Groups that were consumed or given up."""
     open: dict[GroupId, Group] = field(default_factory=dict[GroupId, Group])
     """Groups that lack a member, in the order in which they began."""
+    open_bytes: Counter[GroupId] = field(default_factory=Counter[GroupId])
+    """What each of these takes in memory, roughly, where it is of a data set."""
     complete: set[GroupId] = field(default_factory=set[GroupId])
     """Groups that came out and were not consumed yet."""
+    trouble: str | None = None
+    """Why it can't be read, since it was last seen that it can."""
+    wrong: str | None = None
+    """Why no replay of it can go on."""
+
+    def begin(self, closed: AbstractSet[GroupId]) -> None:
+        """Read it from where it is to be replayed on; these groups need nothing more."""
+        self.next_offset = None
+        self.closed = set(closed)
+        self.open.clear()
+        self.open_bytes.clear()
+        self.complete.clear()
+        self.trouble = None
+
+    @property
+    def recorder(self) -> RunId:
+        """The one run that recorded it."""
+        assert self.run is not None
+        return self.run
+
+    @property
+    def name(self) -> str:
+        return self.origin.reference if isinstance(self.origin, Uploaded) else self.recorder
 
     @property
     def is_read(self) -> bool:
@@ -90,16 +127,15 @@ class Recording:
             return self.next_offset
         return self.start if isinstance(self.start, FromTime) else self.start.offset
 
-    def take(
-        self, items: Sequence[EpisodeEnded], offset: int, counted: Counted
-    ) -> tuple[list[Group], list[Group]]:
-        """The items of one message: the groups that they complete, and those that are given up."""
-        self.next_offset = max(offset + 1, self.next_offset or 0)
+    def take(self, message: Message) -> tuple[list[Group], list[Group]]:
+        """The groups that a message completes, and those that are given up."""
+        self.trouble = None
+        self.next_offset = max(message.offset + 1, self.next_offset or 0)
         completed: list[Group] = []
-        if self.end_offset is not None and offset >= self.end_offset:
+        if self.end_offset is not None and message.offset >= self.end_offset:
             return completed, []
-        for place, item in enumerate(items):
-            group = self._take(item, Position(offset, place), counted, place)
+        for ending in message.endings:
+            group = self._take(ending, Position(message.offset, ending.place))
             if group is not None:
                 completed.append(group)
         return completed, self._give_up()
@@ -109,50 +145,68 @@ class Recording:
         self.complete.discard(group.id)
         self.closed.add(group.id)
 
-    def _take(
-        self, item: EpisodeEnded, position: Position, counted: Counted, place: int
-    ) -> Group | None:
-        is_known, fate = place in counted, counted.get(place)
-        is_early = isinstance(self.start, Position) and position < self.start
-        is_ours = item.envelope.run == self.run and self.terms.has(item.spec.environment_number)
+    def _take(self, ending: Ending, position: Position) -> Group | None:
+        item, is_early = ending.item, isinstance(self.start, Position) and position < self.start
+        is_superseded = ending.is_decided and ending.fate is None
         group = (
-            self._group(item)
-            if is_ours and not is_early and not (is_known and fate is None)
-            else None
+            None if is_early or is_superseded or not self._is_ours(item) else self._group(ending)
         )
         if group is None or not _is_news(group, item):
             return None
+        self.open[group.id] = group
         group.attempts[item.spec.member] = item.envelope.attempt
-        max_attempts = self.terms.attempts[item.spec.environment_number][item.spec.purpose]
-        most = 0 if is_known else max_attempts  # a failure that counted is the last
-        group.take(as_trainable(item), position, max_attempts=most)
-        if fate is not None and item.spec.member in group.ended:
-            group.recorded_fates.add(fate)
+        group.take(as_trainable(item), position, max_attempts=self._most_attempts(ending))
+        self.open_bytes[group.id] += ending.size_bytes
+        if ending.fate is not None and item.spec.member in group.ended:
+            group.recorded_fates.add(ending.fate)
         if not group.is_complete:
             return None
-        del self.open[group.id]
+        self._remove(group)
         self.complete.add(group.id)
         return group
 
-    def _group(self, item: EpisodeEnded) -> Group | None:
-        """The open group of this episode, begun if it is new."""
-        key, purpose = item.spec.group, item.spec.purpose
-        if purpose is EpisodePurpose.EVALUATE or key in self.closed or key in self.complete:
+    def _remove(self, group: Group) -> None:
+        del self.open[group.id]
+        del self.open_bytes[group.id]
+
+    def _is_ours(self, item: EpisodeEnded) -> bool:
+        if self.terms is None:
+            return True
+        return item.envelope.run == self.run and self.terms.has(item.spec.environment_number)
+
+    def _most_attempts(self, ending: Ending) -> int:
+        """A failure that counted is the last."""
+        if ending.is_decided or self.terms is None:
+            return 0
+        spec = ending.item.spec
+        return self.terms.attempts[spec.environment_number][spec.purpose]
+
+    def _group(self, ending: Ending) -> Group | None:
+        """The open group of this episode, or a new one, which is open once it has taken an ending."""
+        spec = ending.item.spec
+        is_closed = spec.group in self.closed or spec.group in self.complete
+        if spec.purpose is EpisodePurpose.EVALUATE or is_closed:
             return None
-        if key not in self.open:
-            n_members = (
-                self.terms.group_sizes[item.spec.environment_number]
-                if purpose is EpisodePurpose.TRAIN
-                else 1
-            )
-            self.open[key] = _begin(item, n_members)
-        return self.open[key]
+        return self.open.get(spec.group) or _begin(ending.item, self._n_members(ending))
+
+    def _n_members(self, ending: Ending) -> int:
+        spec = ending.item.spec
+        if spec.purpose is not EpisodePurpose.TRAIN:
+            return 1
+        if self.terms is None:
+            return ending.group_size or 1
+        return self.terms.group_sizes[spec.environment_number]
 
     def _give_up(self) -> list[Group]:
-        given_up = list(self.open.values())[: max(0, len(self.open) - self.terms.most_open)]
-        for group in given_up:
-            del self.open[group.id]
-            self.closed.add(group.id)
+        most = MOST_OPEN_OF_ROWS if self.terms is None else self.terms.most_open
+        n_bytes = self.open_bytes.total()
+        given_up: list[Group] = []
+        while len(self.open) > most or n_bytes > MOST_OPEN_BYTES:
+            oldest = next(iter(self.open.values()))
+            n_bytes -= self.open_bytes[oldest.id]
+            self._remove(oldest)
+            self.closed.add(oldest.id)
+            given_up.append(oldest)
         return given_up
 
 

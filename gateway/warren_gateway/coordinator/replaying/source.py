@@ -1,18 +1,21 @@
 """The recordings of other runs as the source of a run's groups, one after the other and no faster than consumed.
 
-Invariants: what comes out is a function of the recordings and of the config, whoever reads them and how often; a group
+Invariants: what comes out, and in which order, is a function of the recordings and of the config, whoever reads them and how often; a group
 that the config's filter does not admit is put away as `filtered`, as if it had not been recorded.
 """
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from warren_broker.port import FromTime
-from warren_gateway.coordinator.replaying.counted import Counted
+from warren_gateway.coordinator.replaying.facts import environment_of, facts_of
+from warren_gateway.coordinator.replaying.files import Archived
+from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording
+from warren_gateway.coordinator.replaying.scoring import Scoring
+from warren_gateway.coordinator.replaying.shuffling import Window
 from warren_gateway.coordinator.rollouts import group_policy
+from warren_gateway.coordinator.rollouts.admission import STEPS_SCORED
 from warren_gateway.coordinator.rollouts.completed import note_dropped
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
@@ -20,12 +23,12 @@ from warren_gateway.coordinator.rollouts.versions import recorded_versions
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
+from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.source import ReadFrom
-from warren_schemas.config import RecordedFacts, RecordingFilter
+from warren_schemas.config import RecordingFilter
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.events import Phase
-from warren_schemas.ids import GroupId, RunId
 from warren_schemas.training import is_full
 
 STEPS_AHEAD = 4
@@ -39,20 +42,24 @@ class Recorded:
 
     def __init__(
         self,
-        recordings: Sequence[Recording],
+        readings: Readings,
         now_s: float,
         *,
         where: RecordingFilter,
-        number: int = 0,
+        window: Window,
+        is_scored: bool = False,
     ) -> None:
-        """`number`: of the recording to be read next, which is the first that is not read."""
-        self.recordings = recordings
-        self.number = number
+        """`is_scored`: the rewards that were recorded don't count."""
+        self.readings = readings
+        self._is_scored = is_scored
+        self._scoring = Scoring()
         self._where = where
-        self._numbers: dict[GroupId, int] = {}
-        """Of the recordings that hold the groups which are not consumed yet."""
         self._later: list[Group] = []
         """Complete groups of a stage to come."""
+        self.window = window
+        """Those of this stage."""
+        self._is_fruitful = bool(readings.recording.closed)
+        """Whether this epoch has groups of this stage, as far as is known."""
         self._newest: Sequence[EpisodeEnded] = ()
         """What was read last, to tell whose tokens these are."""
         self._heard_s = now_s
@@ -62,63 +69,88 @@ class Recorded:
     @property
     def recording(self) -> Recording:
         """The one that is read now."""
-        return self.recordings[self.number]
+        return self.readings.recording
 
-    def go_on(self, state: CoordinatorState) -> RunId | None:
-        """Turn to the next recording where this one was read; the run of the one that was."""
-        read = self.recording
-        if not read.is_read or self.number + 1 == len(self.recordings):
-            return None
-        for group in read.open.values():
-            read.closed.add(group.id)
+    @property
+    def unscored(self) -> str | None:
+        """Why an episode, the last of them, could not be scored anew."""
+        return self._scoring.trouble
+
+    def go_on(self, state: CoordinatorState) -> None:
+        """Turn to the next recording where this one was read, and to the next epoch after the last one."""
+        while self.recording.is_read and not (self._later or self._scoring.held):
+            if self.readings.ends_epoch:
+                self._end_epoch(state)
+            if self.readings.is_last:
+                return
+            self._give_up(state, list(self.recording.open.values()))
+            self._is_fruitful = self._is_fruitful and not self.readings.ends_epoch
+            self.readings.go_on()
+            self._heard_s = self._followed_s = state.now_s
+
+    def _end_epoch(self, state: CoordinatorState) -> None:
+        """One in which there was nothing is not followed by another."""
+        state.rollouts.ready += self.window.empty()
+        if not self._is_fruitful:
+            self.readings.end_with_this_epoch()
+
+    def _give_up(self, state: CoordinatorState, groups: Sequence[Group]) -> None:
+        """Members of these never ended."""
+        for group in groups:
+            group.reading = self.readings.now
             state.change.replayed.append((group, outcomes(state, group, "incomplete")))
-        read.open.clear()
-        self.number += 1
-        self._heard_s = self._followed_s = state.now_s
-        return read.run
 
-    def read(
-        self,
-        state: CoordinatorState,
-        items: Sequence[EpisodeEnded],
-        offset: int,
-        counted: Counted,
-    ) -> None:
+    def read(self, state: CoordinatorState, message: Message) -> None:
         """Take in one message of the recording that is read now."""
         self._heard_s = self._followed_s = state.now_s
-        self._newest = items
-        completed, given_up = self.recording.take(items, offset, counted)
+        self._newest = [ending.item for ending in message.endings]
+        completed, given_up = self.recording.take(message)
         for group in completed:
-            self._numbers[group.id] = self.number
-            group.environment = _environment(state, group)
-            if not self._where.is_off and not self._where.admits(_facts(group)):
+            group.reading = self.readings.now
+            group.environment = environment_of(state, group)
+            if not self._where.is_off and not self._where.admits(facts_of(group)):
                 note_dropped(state.rollouts, "filtered")
                 self.close(state, group, "filtered")
-            elif group_policy.is_usable(state.config, group):
-                self._later.append(group)
+            elif self._is_scored and group_policy.is_usable(state.config, group):
+                self._scoring.put(state, group)
             else:
-                note_dropped(state.rollouts, "failed")
-                self.close(state, group, "failed")
-        for group in given_up:
-            state.change.replayed.append((group, outcomes(state, group, "incomplete")))
+                self._take_in(state, group)
+        self._give_up(state, given_up)
         self.enter_stage(state)
+
+    def _take_in(self, state: CoordinatorState, group: Group) -> None:
+        if group_policy.is_usable(state.config, group):
+            self._later.append(group)
+        else:
+            note_dropped(state.rollouts, "failed")
+            self.close(state, group, "failed")
+
+    def score(self, state: CoordinatorState) -> None:
+        """Have scored what there is room for, and take in what was."""
+        if scored := self._scoring.go_on(state):
+            for group in scored:
+                self._take_in(state, group)
+            self.enter_stage(state)
 
     def wants_more(self, state: CoordinatorState) -> bool:
         """Whether the next message should be read."""
         return (
             state.stage.phase in (Phase.SFT, Phase.TRAINING)
             and not state.is_over
-            and not self.is_dry()
-            and len(state.rollouts.ready) < state.groups_per_batch
+            and not (self.is_dry() or self.recording.is_read)
+            and len(state.rollouts.ready) + len(self._scoring.held) < self._most_ahead(state)
         )
 
+    def _most_ahead(self, state: CoordinatorState) -> int:
+        """Groups that were read and not consumed."""
+        return state.groups_per_batch * (STEPS_SCORED if self._is_scored else 1)
+
     def read_from(self, rollouts: RolloutState) -> ReadFrom | None:
-        here = self.recording
-        held = [(self._numbers[group.id], group) for group in (*self._later, *rollouts.ready)]
-        held += [(self.number, group) for group in here.open.values()]
-        places = [(n, g.first_offset) for n, g in held if g.first_offset is not None]
-        number, offset = min(places, default=(self.number, here.next_offset))
-        return ReadFrom(number, offset)
+        now, here = self.readings.now, self.recording
+        held = (*self._scoring.held, *self._later, *self.window.held, *rollouts.ready)
+        places = [ReadFrom(group.reading, group.first_offset) for group in held]
+        places += [ReadFrom(now, group.first_offset) for group in here.open.values()]
+        return min(places, default=ReadFrom(now, here.next_offset))
 
     def request(
         self,
@@ -138,30 +170,38 @@ class Recorded:
         for group in waiting:
             is_demonstration = group.purpose is EpisodePurpose.DEMONSTRATE
             if is_demonstration is is_sft:
-                state.rollouts.ready.append(group)
+                self._is_fruitful = True
+                state.rollouts.ready += self.window.put(group)
             elif is_sft:
                 self._later.append(group)
             else:
                 self.close(state, group, "abandoned")
+        if self._later:
+            state.rollouts.ready += self.window.empty()
+        self.go_on(state)  # what waited for this stage may have been the last of the recording
 
     def leave_stage(self, state: CoordinatorState) -> None:
-        for group in state.rollouts.ready:
+        abandoned = [*state.rollouts.ready, *self.window.empty()]
+        if state.is_over or state.stage.phase is Phase.TRAINING:
+            abandoned += self._scoring.empty(state)
+        for group in abandoned:
             self.close(state, group, "abandoned")
         state.rollouts.ready.clear()
 
     def can_step(self, learning: LearningState) -> bool:
-        return len(learning.pending) < STEPS_AHEAD
+        return len(learning.steps.pending) < STEPS_AHEAD
 
     def is_dry(self) -> bool:
-        is_last = self.number + 1 == len(self.recordings)
-        return (is_last and self.recording.is_read) or bool(self._later)
+        is_read = self.readings.is_last and self.recording.is_read
+        return (is_read and not self._scoring.held) or bool(self._later)
 
     def is_stale(self, group: Group, version: int, max_staleness: int) -> bool:
         """Never: what was recorded is corrected for by its logprobs, however old it is."""
         return False
 
     def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
-        self.recordings[self._numbers.pop(group.id)].close(group)
+        if group.reading == self.readings.now:
+            self.recording.close(group)
         state.change.replayed.append((group, outcomes(state, group, fate)))
         if fate == "trained":
             state.rollouts.n_episodes += len(group.completed)
@@ -171,13 +211,25 @@ class Recorded:
         return recorded_versions(groups)
 
     def failure(self, state: CoordinatorState) -> str | None:
-        return self._foreign(state) or self._silence(state)
+        return self._foreign(state) or self._wrong() or self._silence(state)
+
+    def _wrong(self) -> str | None:
+        here = self.recording
+        if here.wrong is None:
+            return None
+        is_archive = isinstance(here.origin, Archived)
+        other = (
+            "without source.from_archive"
+            if is_archive
+            else "once that is put right and uploaded anew"
+        )
+        return f"{here.name}: {here.wrong}; replay it {other}"
 
     def _foreign(self, state: CoordinatorState) -> str | None:
         """Whoever reads a message decides before it trains on what that held."""
-        reasons = (other_tokenizer(item, state.learning.tokenizer) for item in self._newest)
+        reasons = (other_tokenizer(item, state.learning.policy.tokenizer) for item in self._newest)
         reason = next(filter(None, reasons), None)
-        advice = f"replay {self.recording.run} with a model.base that has its tokenizer"
+        advice = f"replay {self.recording.name} with a model.base that has its tokenizer"
         return None if reason is None else f"{reason}; {advice}"
 
     def _silence(self, state: CoordinatorState) -> str | None:
@@ -187,11 +239,18 @@ class Recorded:
         if state.now_s - self._heard_s <= SILENCE_S:
             return None
         here = self.recording
+        if here.trouble is not None:
+            return f"{here.trouble}; replay it once it can be read, or without source.from_archive"
         if isinstance(here.read_from, FromTime):
-            return f"{here.run} recorded nothing from that time on; leave it out, or replay from an earlier time"
+            return f"{here.name} recorded nothing from that time on; leave it out, or replay from an earlier time"
+        if isinstance(here.origin, Archived):
+            return (
+                f"the archive of {here.name} is not complete at this gateway; replay it without"
+                " source.from_archive, or wait until the archive says `complete`"
+            )
         return (
-            f"the recording of {self.recording.run} can't be read from offset"
-            f" {self.recording.next_offset or 0} on; it may be older than its retention"
+            f"the recording of {here.name} can't be read from offset"
+            f" {here.next_offset or 0} on; it may be older than its retention"
         )
 
     def missing(self, state: CoordinatorState) -> str | None:
@@ -203,7 +262,7 @@ class Recorded:
             state.spec.base_model, is_full=is_full(state.spec)
         )
         return (
-            f"{self.recording.run}, which this replay follows, has not ended and records nothing; if it"
+            f"{self.recording.name}, which this replay follows, has not ended and records nothing; if it"
             f" waits for a trainer, {f'{more}, or ' if more else ''}cancel one of the two with:"
             f" warren runs cancel {state.run}"
         )
@@ -214,29 +273,3 @@ class Recorded:
         is_over = self.recording.end_offset is not None
         due_s = (self._heard_s if is_over else self._followed_s) + SILENCE_S + 1.0
         return due_s if is_over or due_s > state.now_s else math.inf
-
-
-def _environment(state: CoordinatorState, group: Group) -> int:
-    """Which of the replay's environments the group is of, whose rules for groups count: the one that stands
-    where it stood in the run, or else the first of its name."""
-    names = [environment.name for environment in state.config.environments]
-    recorded = next((item.spec.environment for item in group.ended.values()), "")
-    if names[group.environment : group.environment + 1] == [recorded]:
-        return group.environment
-    return names.index(recorded) if recorded in names else 0
-
-
-def _facts(group: Group) -> RecordedFacts:
-    """Of a group as a whole; its reward is the mean of its episodes."""
-    items, rewards = list(group.ended.values()), [o.reward for _, o in group.completed]
-    return RecordedFacts(
-        reward=float(np.mean(rewards)) if rewards else None,
-        environment=items[0].spec.environment if items else "",
-        category=group.category,
-        versions=(
-            group.oldest_version,
-            max((item.transcript.newest_version for item in items), default=-1),
-        ),
-        fates=frozenset(group.recorded_fates),
-        ended_s=max((item.ended_s for item in items), default=0.0),
-    )

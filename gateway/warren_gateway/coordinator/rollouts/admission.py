@@ -16,6 +16,10 @@ from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_b
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.config import EnvironmentConfig
 
+STEPS_SCORED = 2
+"""Of so many steps are the groups that a replay has read and not consumed, where their episodes are scored anew: those of the
+next step while it trains on one."""
+
 
 def n_groups_wanted(
     *,

@@ -20,7 +20,9 @@ from warren_schemas.episode import EpisodePurpose
 def take_in(state: CoordinatorState, group: Group) -> str | None:
     """Put away a group that is decided; the reason to end the run, if there is one now."""
     rollouts = state.rollouts
-    if group.purpose is EpisodePurpose.EVALUATE:
+    if group.scores is not None:
+        episodes.forget(state, group)
+    elif group.purpose is EpisodePurpose.EVALUATE:
         evaluation.absorb(state, group)
     elif group_policy.is_usable(state.config, group):
         rollouts.n_failed_groups_in_a_row = 0
@@ -41,7 +43,7 @@ def _of_its_kind(state: CoordinatorState, group: Group) -> list[Group]:
 
 def drop_stale(state: CoordinatorState) -> None:
     """Close complete groups that are too old to be trained on."""
-    rollouts, version = state.rollouts, state.learning.version_issued
+    rollouts, version = state.rollouts, state.learning.policy.version_issued
     for group in list(rollouts.ready):
         if state.source.is_stale(group, version, state.config.algorithm.max_staleness):
             rollouts.ready.remove(group)
@@ -65,5 +67,5 @@ def take_batch(rollouts: RolloutState, n_groups: int) -> list[Group]:
 def abandon(state: CoordinatorState) -> None:
     """The stage, or the run, is over: what is ready or in flight is of no use."""
     state.source.leave_stage(state)
-    for group in list(state.rollouts.groups.values()):
+    for group in [group for group in state.rollouts.groups.values() if group.scores is None]:
         episodes.close(state, group, "abandoned")

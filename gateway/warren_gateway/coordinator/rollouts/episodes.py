@@ -19,13 +19,12 @@ from warren_gateway.coordinator.rollouts import (
 from warren_gateway.coordinator.rollouts.admission import has_capacity
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
-from warren_gateway.coordinator.rollouts.starting import episode_s, policy, start_item
+from warren_gateway.coordinator.rollouts.starting import episode_s, policy
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.position import Position
-from warren_gateway.usage.counting import Used
 from warren_schemas.codec.wire import MAX_ITEMS
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope
@@ -67,6 +66,17 @@ def admit_held_out(state: CoordinatorState, environment: int, n_groups: int) -> 
         _admit(state, purpose, environment, task_index, 1)
 
 
+def score(state: CoordinatorState, group: Group) -> bool:
+    """Have the members played through once more that are to be scored; whether there was room for them."""
+    if not _may_start(state, group.environment, group.n_missing):
+        return False
+    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
+    state.rollouts.groups[group.id] = group
+    state.rollouts.n_started_now += group.n_missing
+    _start(state, group, group.missing)
+    return True
+
+
 def _may_start(state: CoordinatorState, environment: int, n_members: int) -> bool:
     is_too_much = state.rollouts.n_started_now >= MOST_AT_ONCE
     is_hosted = environment not in state.rollouts.unhosted
@@ -103,7 +113,7 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
     group = state.rollouts.groups.get(item.spec.group)
     if group is None or not group.expects(item):
         return None
-    _note_use(group, item)
+    group.note_use(item)
     item = as_trainable(item)
     if isinstance(item.outcome, Failed):
         if group.excuses(item.outcome):
@@ -131,7 +141,8 @@ def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
     if not _may_expire(state.rollouts, state.now_s, is_sampled=is_sampled):
         return decided
     for group in state.rollouts.groups.values():
-        is_away = not is_sampled or group.environment in state.rollouts.unhosted
+        is_unsampled = not is_sampled and group.scores is None
+        is_away = is_unsampled or group.environment in state.rollouts.unhosted
         is_due = group.deadline_s <= state.now_s
         if not is_away:
             group.away_since_s = None
@@ -222,11 +233,19 @@ def reprieve(rollouts: RolloutState, until_s: float) -> None:
 def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del state.rollouts.groups[group.id]
-    _count(state.rollouts, group)
-    _count_use(state.change.used, group)
+    _count(state, group)
     if not state.is_over:  # the end of a run is told of as a whole
         _cancel(state, group)
     state.change.closed.append((group, outcomes(state, group, fate)))
+
+
+def forget(state: CoordinatorState, group: Group) -> None:
+    """Nothing more is wanted of a group that scores a recorded one, which tells what became of it."""
+    del state.rollouts.groups[group.id]
+    for failure in group.own_failures.values():
+        failure_limits.note_attempts(state.rollouts, failure, 1)
+    if not state.is_over:
+        _cancel(state, group)
 
 
 def _cancel(state: CoordinatorState, group: Group) -> None:
@@ -244,7 +263,8 @@ def next_deadline_s(rollouts: RolloutState) -> float | None:
 
 def _restart(state: CoordinatorState, group: Group, members: list[int]) -> None:
     _begin_time(state, group)
-    state.change.restarted[group.id] = group
+    if group.scores is None:
+        state.change.restarted[group.id] = group
     _start(state, group, members)
 
 
@@ -257,7 +277,8 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     environment = state.config.environment_of(group.environment)
     if conversations.are_learned(state.config, group.purpose):
         return conversations.start(state, group, members)
-    items = [start_item(state, group, environment, member) for member in members]
+    item_for = starting.start_item if group.scores is None else starting.scoring_item
+    items = [item_for(state, group, environment, member) for member in members]
     owner = played_by(environment, state.owner)
     queue = interact(environment.name, owner)
     state.change.send(queue, *items)
@@ -266,21 +287,12 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     )
 
 
-def _note_use(group: Group, item: EpisodeEnded) -> None:
-    group.sampling_gpu_s += item.transcript.times.sampling_gpu_s
-    if group.purpose is not EpisodePurpose.DEMONSTRATE:
-        group.n_sampled += item.transcript.n_sampled
-
-
-def _count_use(used: Used, group: Group) -> None:
-    """With the group's closing, which is committed once: endings of open groups are read again."""
+def _count(state: CoordinatorState, group: Group) -> None:
+    """Only once it is closed: the endings of open groups are read again after a takeover."""
+    rollouts, used = state.rollouts, state.change.used
     used.sampling_gpu_s += group.sampling_gpu_s
     used.n_tokens_sampled += group.n_sampled
     used.n_episodes += len(group.completed)
-
-
-def _count(rollouts: RolloutState, group: Group) -> None:
-    """Only once it is closed: the endings of open groups are read again after a takeover."""
     rollouts.n_episodes += len(group.completed)
     for failure in group.failures.values():
         failure_limits.note_attempts(rollouts, failure, 1)

@@ -41,9 +41,9 @@ def start(
     state: CoordinatorState, config: EvaluationConfig, when: Literal["before", "after"]
 ) -> None:
     """Evaluate the newest policy: nothing is trained beside it."""
-    step, version = state.learning.n_trained_steps, state.learning.policy_version
+    step, version = state.learning.steps.n_trained, state.learning.policy.version
     due = [DueEvaluation(step=step, version=version)]
-    _start(state, config, when, due, (version, state.learning.policy_url))
+    _start(state, config, when, due, (version, state.learning.policy.url))
 
 
 def note_published(state: CoordinatorState, step: int, version: int) -> None:
@@ -132,20 +132,20 @@ def _end(state: CoordinatorState, evaluation: EvaluationProgress, how: Evaluatio
 
 def _policy_for(learning: LearningState, due: DueEvaluation) -> tuple[int, str | None]:
     """The version that it is due for, or the next one that stays; with its address."""
-    if due.version == 0 and not learning.start_op:
+    if due.version == 0 and not learning.ops.start:
         return 0, None  # the base model itself
     newer = (version for version in _staying(learning) if version >= due.version)
-    version = next(newer, learning.policy_version)
-    if version == learning.policy_version:
-        return version, learning.policy_url
-    folder, _, _ = (learning.policy_url or "").rpartition("/")
+    version = next(newer, learning.policy.version)
+    if version == learning.policy.version:
+        return version, learning.policy.url
+    folder, _, _ = (learning.policy.url or "").rpartition("/")
     return version, f"{folder}/v{version}"  # as `runs.checkpoints.policies_of`
 
 
 def _staying(learning: LearningState) -> list[int]:
     """Published versions that are there still once every op in the log is applied, oldest first."""
-    versions = [version for _, version in learning.policies]
-    n_coming = learning.version_issued - versions[-1] if versions else 0
+    versions = [version for _, version in learning.policy.published]
+    n_coming = learning.policy.version_issued - versions[-1] if versions else 0
     return versions[max(0, len(versions) + n_coming - KEEP_POLICIES) :]
 
 

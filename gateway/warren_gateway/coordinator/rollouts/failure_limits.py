@@ -58,7 +58,9 @@ def note_attempts(rollouts: RolloutState, failure: Failed, n: int) -> None:
 
 def by_kind(rollouts: RolloutState) -> dict[str, int]:
     """Episodes of the run that failed so far, each attempt by itself."""
-    of_open_groups = (f.kind for group in rollouts.groups.values() for f in group.failures.values())
+    of_open_groups = (
+        f.kind for group in rollouts.groups.values() for f in group.own_failures.values()
+    )
     return dict(Counter(rollouts.failures) + Counter(of_open_groups))
 
 

@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 
 from sqlmodel import Session, col, select
 
+from warren_gateway.coordinator.rollouts.admission import STEPS_SCORED
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.run_leases import FINAL
 from warren_gateway.registry import Registry
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.store.tables import Run
 from warren_gateway.usage.limits import InForce, OwnerLimits
-from warren_schemas.config import LiveSource, TrainConfig
+from warren_schemas.config import LiveSource, RecordedSource, TrainConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import RunId
 
@@ -133,10 +134,10 @@ def _wanted_by(run: Run) -> Wants:
 
 def wanted(config: TrainConfig, owner: str) -> Wants:
     """Most episodes that the run may have in flight by its own config."""
-    if not isinstance(config.source, LiveSource):
+    if (n_steps := _steps_in_flight(config)) == 0:
         return {}
     algorithm = config.algorithm
-    n_groups = (algorithm.max_staleness + 1) * algorithm.groups_per_step
+    n_groups = n_steps * algorithm.groups_per_step
     wants = Counter[str]()
     for environment in config.environments:
         wants[capacity_key(environment.name, played_by(environment, owner))] += min(
@@ -145,3 +146,12 @@ def wanted(config: TrainConfig, owner: str) -> Wants:
             environment.max_in_flight or config.limits.in_flight,
         )
     return wants
+
+
+def _steps_in_flight(config: TrainConfig) -> int:
+    """Of how many steps the groups are in flight at most."""
+    source = config.source
+    if isinstance(source, LiveSource):
+        return config.algorithm.max_staleness + 1
+    is_scored = isinstance(source, RecordedSource) and source.is_scored
+    return STEPS_SCORED if is_scored else 0

@@ -15,8 +15,8 @@ _PURPOSE = EpisodePurpose.DEMONSTRATE
 
 def request(state: CoordinatorState, sft: SftConfig, n_steps_ahead: int) -> None:
     """Have tokens made of what the next evaluation lacks, if it is due within so many steps."""
-    step = sft.next_evaluation(after=state.learning.n_consumed_steps)
-    if step is None or step > state.learning.n_published_steps + n_steps_ahead:
+    step = sft.next_evaluation(after=state.learning.steps.n_consumed)
+    if step is None or step > state.learning.steps.n_published + n_steps_ahead:
         return
     n_left = _n_wanted(state, sft) - _n_taken(state)
     episodes.admit_held_out(state, conversations.held_out_number(state.config), n_left)

@@ -31,7 +31,7 @@ def _step(state: CoordinatorState, fate: str) -> int | None:
     """The step that a group is part of when it is closed; None for a group that is part of none."""
     is_held_out = fate == "evaluated" and state.stage.phase is Phase.SFT
     if fate == "trained" or is_held_out:
-        return state.learning.n_consumed_steps + 1
+        return state.learning.steps.n_consumed + 1
     evaluation = state.rollouts.evaluation
     return evaluation.step if fate == "evaluated" and evaluation is not None else None
 

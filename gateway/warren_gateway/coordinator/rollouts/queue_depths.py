@@ -23,6 +23,7 @@ async def watch_queues(state: CoordinatorState, broker: Broker) -> None:
     queues = {"queue/results": results(state.model)}
     if state.plays_episodes:
         queues["queue/generate"] = generate(state.spec.base_model)
+    if state.uses_environments:
         for name, queue in interact_queues(state.config, state.owner).items():
             queues[f"queue/interact/{name}"] = queue
     while True:

@@ -11,7 +11,18 @@ from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.rows import with_row
 from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig, TrainConfig
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import EpisodePurpose, EpisodeSpec, PolicyRef, StartEpisode, TaskRef
+from warren_schemas.episode import (
+    Completed,
+    EpisodeEnded,
+    EpisodePurpose,
+    EpisodeSpec,
+    FinishReason,
+    PolicyRef,
+    StartEpisode,
+    Step,
+    TaskRef,
+)
+from warren_schemas.transcript import Transcript
 
 RECOVERIES = 3
 """How often an episode moves house; one that goes on losing its env workers may be what kills them."""
@@ -22,12 +33,7 @@ def start_item(
 ) -> StartEpisode:
     """The message that starts this member's next attempt."""
     return StartEpisode(
-        envelope=Envelope(
-            run=state.run,
-            episode=group.episode(member),
-            attempt=group.attempts[member],
-            deadline_s=group.deadline_s,
-        ),
+        envelope=_envelope(state, group, member),
         spec=EpisodeSpec(
             group=group.id,
             member=member,
@@ -44,10 +50,85 @@ def start_item(
             max_turns=environment.max_turns,
             reward_rules=environment.reward_rules,
             tool_format=environment.tool_format,
-            secrets=tuple(dict.fromkeys((*state.config.secrets, *environment.secrets))),
+            secrets=_secrets(state.config, environment),
             n_recoveries_left=RECOVERIES if environment.recover == "replay" else 0,
         ),
     )
+
+
+def scoring_item(
+    state: CoordinatorState, group: Group, environment: EnvironmentConfig, member: int
+) -> Step:
+    """The message that has a recorded episode played through once more: by the actions, the task, the seed and the limits
+    that are recorded, in the environment that this run's config describes."""
+    assert group.scores is not None
+    recorded = group.scores.ended[member]
+    transcript = unanswered(recorded.transcript)
+    assert transcript is not None and isinstance(recorded.outcome, Completed)
+    is_cut = recorded.transcript.turns[-1].is_cut
+    return Step(
+        envelope=_envelope(state, group, member),
+        spec=_spec_to_score(state, group, environment, recorded),
+        transcript=transcript,
+        turn=len(recorded.transcript.turns),
+        finish=FinishReason.LENGTH if is_cut else FinishReason.STOP,
+        recorded_stop=recorded.outcome.stop,
+    )
+
+
+def _spec_to_score(
+    state: CoordinatorState, group: Group, environment: EnvironmentConfig, recorded: EpisodeEnded
+) -> EpisodeSpec:
+    changes = {
+        "group": group.id,
+        "environment_number": group.environment,
+        "run_owner": state.owner,
+        "owner": played_by(environment, state.owner),
+        "environment_config": environment.config,
+        "reward_rules": environment.reward_rules,
+        "secrets": _secrets(state.config, environment),
+        "n_recoveries_left": RECOVERIES,
+    }
+    return recorded.spec.model_copy(update=changes)
+
+
+def unanswered(transcript: Transcript) -> Transcript | None:
+    """A whole transcript as it was when its last action came, and without rewards; None where that can't be told."""
+    if not transcript.turns:
+        return None
+    last, said_in = transcript.turns[-1].branch, {turn.branch for turn in transcript.turns}
+    branch = next((b for b in transcript.branches if b.number == last), None)
+    if branch is None:
+        return None
+    n_kept = max(
+        (n for n, message in enumerate(branch.messages, 1) if message.is_action), default=0
+    )
+    others = [b for b in transcript.branches if b.number != last and b.number in said_in]
+    turns = [turn.model_copy(update={"reward": None, "metrics": {}}) for turn in transcript.turns]
+    changes = {
+        "messages": branch.messages[:n_kept],
+        "n_rendered": min(branch.n_rendered, n_kept),
+        "tokens": branch.tokens,
+        "turns": tuple(turns[:-1]),
+        "branch": last,
+        "set_aside": tuple(others),
+    }
+    found = transcript.model_copy(update=changes)
+    n_actions = sum(m.is_action for b in found.branches for m in b.messages)
+    return found if n_actions == len(found.actions) == len(turns) else None
+
+
+def _envelope(state: CoordinatorState, group: Group, member: int) -> Envelope:
+    return Envelope(
+        run=state.run,
+        episode=group.episode(member),
+        attempt=group.attempts[member],
+        deadline_s=group.deadline_s,
+    )
+
+
+def _secrets(config: TrainConfig, environment: EnvironmentConfig) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*config.secrets, *environment.secrets)))
 
 
 def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig) -> TaskRef:
@@ -76,7 +157,7 @@ def policy(state: CoordinatorState, purpose: EpisodePurpose) -> PolicyRef:
     if purpose is EpisodePurpose.EVALUATE and evaluation is not None:
         version, url, pinned = evaluation.version, evaluation.policy_url, True
     else:
-        version, url, pinned = state.learning.policy_version, state.learning.policy_url, False
+        version, url, pinned = state.learning.policy.version, state.learning.policy.url, False
     return PolicyRef(
         model=state.model,
         base_model=state.spec.base_model,

@@ -4,7 +4,7 @@ Invariant: an outcome is written once; one that comes again, of an op that was a
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,8 @@ from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId
 from warren_schemas.training import OpFailed, OpResult
 
-Answered = Callable[[ModelId, frozenset[str] | None], None]
-"""Told of a model, and of which of its requests have outcomes; None: all of them."""
+Answered = Callable[[ModelId, Mapping[str, OpResult] | None], None]
+"""Told of a model, and of the outcomes of its requests that are committed; None: all of them have one."""
 
 
 @dataclass(slots=True)
@@ -40,9 +40,9 @@ class ClientChange:
         return not (self.taken or self.outcomes or self.snapshots or self.ended)
 
     @property
-    def answered(self) -> frozenset[str] | None:
-        """Whose waiters have something to look at; None: all of the model's."""
-        return None if self.ended else frozenset(self.outcomes)
+    def answered(self) -> Mapping[str, OpResult] | None:
+        """What waiters are told; None: all of the model's have something to look at."""
+        return None if self.ended else self.outcomes
 
     def apply(self, session: Session, model_id: str) -> None:
         if self.taken:

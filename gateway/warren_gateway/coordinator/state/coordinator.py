@@ -23,7 +23,7 @@ from warren_gateway.coordinator.state.rows import Rows, RowsOfSplit
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
 from warren_gateway.wish import Wish
-from warren_schemas.config import ClientSource, LimitsConfig, TrainConfig
+from warren_schemas.config import ClientSource, LimitsConfig, RecordedSource, TrainConfig
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import (
     EvaluationCompleted,
@@ -57,6 +57,8 @@ class Progress(BaseModel):
     """Of a replay: where to read on in the recording."""
     recording_number: int = 0
     """Which of the recordings that is."""
+    recording_epoch: int = 0
+    """And which time that it is read."""
     rollouts: RolloutState = Field(default_factory=RolloutState)
     learning: LearningState = Field(default_factory=LearningState)
     lease: TrainerLease = Field(default_factory=TrainerLease)
@@ -131,11 +133,17 @@ class CoordinatorState:
         return self.source.is_live or self.config.evaluation is not None
 
     @property
+    def uses_environments(self) -> bool:
+        """Whether env workers play its episodes, or play recorded ones through once more."""
+        source = self.config.source
+        return self.plays_episodes or (isinstance(source, RecordedSource) and source.is_scored)
+
+    @property
     def needs_environments(self) -> bool:
-        """Whether the run would stand still without env workers now; rows that are learned need none."""
-        sft = self.config.sft
-        is_on_rows = self.stage.phase is Phase.SFT and sft is not None and sft.dataset is not None
-        return self.plays_episodes and not is_on_rows
+        """Whether the run would stand still without env workers now; what is learned of rows, or of a recording, needs none."""
+        sft, is_tuning = self.config.sft, self.stage.phase is Phase.SFT
+        is_on_rows = is_tuning and sft is not None and sft.dataset is not None
+        return (self.plays_episodes if is_tuning else self.uses_environments) and not is_on_rows
 
     @property
     def needs_trainer(self) -> bool:
@@ -198,7 +206,8 @@ class CoordinatorState:
             obeying=self.obeying,
             n_reports=self.n_reports,
             recording_offset=None if read_from is None else read_from.offset,
-            recording_number=0 if read_from is None else read_from.recording,
+            recording_number=0 if read_from is None else read_from.reading.recording,
+            recording_epoch=0 if read_from is None else read_from.reading.epoch,
             rollouts=self.rollouts,
             learning=self.learning,
             lease=self.lease,

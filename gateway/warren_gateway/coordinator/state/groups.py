@@ -10,10 +10,25 @@ they get a number, but count for nothing.
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from warren_gateway.position import Position
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
 from warren_schemas.ids import EpisodeId, GroupId
+
+_OBJECTS_BYTES = 8 * 1024
+"""An episode without its tokens and texts."""
+
+
+class Reading(NamedTuple):
+    """One of the times that a replay goes through a recording."""
+
+    epoch: int = 0
+    recording: int = 0
+    """Its number among those that are replayed."""
+
+
+FIRST_READING = Reading()
 
 
 @dataclass(slots=True)
@@ -46,6 +61,10 @@ class Group:
     """Of its task, as the environment says."""
     recorded_fates: set[str] = field(default_factory=set[str])
     """What became of those that ended, in the run that recorded them; empty of an own group."""
+    reading: Reading = FIRST_READING
+    """In which another run's group was read."""
+    scores: "Group | None" = None
+    """The recorded group whose episodes are scored anew. Nothing of the group that does it is stored."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     sampling_gpu_s: float = 0.0
@@ -70,6 +89,14 @@ class Group:
     @property
     def missing(self) -> list[int]:
         return [m for m in range(self.n_members) if not self.has_ended(m)]
+
+    @property
+    def own_failures(self) -> dict[int, Failed]:
+        """Of members that ended in the recording, where this scores one."""
+        if self.scores is None:
+            return self.failures
+        recorded = self.scores.ended
+        return {member: why for member, why in self.failures.items() if member in recorded}
 
     def has_ended(self, member: int) -> bool:
         return member in self.ended or member in self.failures
@@ -98,6 +125,20 @@ class Group:
                 if sampled.size:
                     versions.append(int(sampled.min()))
         return min(versions, default=self.min_version)
+
+    @property
+    def size_bytes(self) -> int:
+        """What those that ended take in memory, roughly."""
+        transcripts = [item.transcript for item in self.ended.values()]
+        n_bytes = sum(tokens.size_bytes for t in transcripts for tokens in t.sequences)
+        n_chars = sum(transcript.n_chars for transcript in transcripts)
+        return n_bytes + n_chars + _OBJECTS_BYTES * len(transcripts)
+
+    def note_use(self, item: EpisodeEnded) -> None:
+        """What an attempt has cost, whatever came of it."""
+        self.sampling_gpu_s += item.transcript.times.sampling_gpu_s
+        if self.purpose is not EpisodePurpose.DEMONSTRATE:
+            self.n_sampled += item.transcript.n_sampled
 
     def expects(self, item: EpisodeEnded) -> bool:
         """Whether this ending is news."""

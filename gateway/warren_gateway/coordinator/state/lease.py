@@ -1,4 +1,4 @@
-"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease`, `moving` and `job` alone.
+"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease`, `notices.loading`, `moving` and `job` alone.
 
 What is excluded stands in the model's row, or is learned anew by who takes the run over.
 """
@@ -24,6 +24,9 @@ class TrainerLease(BaseModel):
     """The scheduler lets the run's job go to a trainer."""
     taken_by: WorkerId | None = Field(default=None, exclude=True)
     """The first trainer that keeps room for the job; the grant comes next."""
+
+    loading_seen_s: float | None = Field(default=None, exclude=True)
+    """When a worker was last known to load the base model, for a run that is starting meanwhile."""
 
     closed: set[tuple[WorkerId, int]] = Field(
         default_factory=set[tuple[WorkerId, int]], exclude=True

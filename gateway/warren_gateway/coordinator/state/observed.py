@@ -17,6 +17,8 @@ class TrainedRun:
     name: str
     owner: str
     waiting_for: str | None = None
+    has_place: bool = False
+    """Whether it was admitted; a trainer may keep room for its model before it says that it holds that."""
 
 
 @dataclass(slots=True)
@@ -30,6 +32,8 @@ class Observed:
     """Policy versions that names are served from."""
     is_broker_away: bool = False
     """It gave no answer lately, so that no worker can be heard."""
+    without_rows: str | None = None
+    """Why the data sets of its config can't be read now."""
     queue_depths: dict[str, float] = field(default_factory=dict[str, float])
     """Messages that wait in the run's queues, as metrics."""
     shares: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -42,3 +46,9 @@ class Observed:
     """Whose models keep the trainers busy that this run waits for."""
     advice: Advice = SEPARATE_WORKERS
     """How a worker that is missing can be had here."""
+
+    @property
+    def is_to_end(self) -> bool:
+        """Whether the run is to end without starting anything more."""
+        is_wanted = self.wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)
+        return self.is_cancel_requested or is_wanted or self.given_up is not None

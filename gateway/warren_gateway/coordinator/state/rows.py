@@ -4,9 +4,10 @@ Invariant: that follows from the run's seed, the split and the task's index alon
 of their own: each epoch passes through all rows in an order of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from warren_schemas.config import TrainConfig
 from warren_schemas.datasets.order import Order
 from warren_schemas.episode import TaskRef, TaskRow
 
@@ -21,6 +22,13 @@ class RowsOfSplit(Protocol):
 
 Rows = Mapping[str, Mapping[str, RowsOfSplit]]
 """By the exact reference of the data set, and by split."""
+OpenRows = Callable[[TrainConfig], Awaitable[Rows]]
+"""Opens the data sets of a config."""
+
+
+async def no_rows(_: TrainConfig) -> Rows:
+    """Of a gateway that keeps no data sets."""
+    return {}
 
 
 def with_row(task: TaskRef, rows: RowsOfSplit) -> TaskRef:

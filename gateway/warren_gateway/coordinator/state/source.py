@@ -7,15 +7,14 @@ Generic over the state that it works on, so that the state can hold one without 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.groups import Group, Reading
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.episode import EpisodePurpose
 
 
 class ReadFrom(NamedTuple):
-    recording: int
-    """Its number among those that are replayed."""
+    reading: Reading
     offset: int | None
     """None: where it is to begin."""
 

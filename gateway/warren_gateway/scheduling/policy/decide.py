@@ -1,7 +1,7 @@
 """Walk through the waiting jobs in order, and give each what is left."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from warren_gateway.scheduling.policy import reasons
 from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
@@ -10,6 +10,9 @@ from warren_gateway.scheduling.policy.outcome import Decision, Place
 from warren_gateway.scheduling.policy.reserving import Reservations
 from warren_gateway.scheduling.policy.workers import Workers, untaken
 from warren_schemas.ids import ModelId
+
+N_NEXT = 4
+"""Jobs of a base model and kind that count as next: as many as may be admitted while one gets ready."""
 
 _Needs = tuple[str, bool, int, int | None]
 
@@ -20,20 +23,24 @@ def decide(
     trainers: Sequence[TrainerState],
     owners: Mapping[str, OwnerShare],
     *,
+    sampled: Sequence[WaitingJob] = (),
     now_s: float,
 ) -> Decision:
-    """`waiting` and `held` share no model."""
+    """`waiting`, `held` and `sampled` share no model; the last need no trainer, but samplers of their base model, which
+    there are none of."""
     workers = Workers(trainers, held)
     walk = _Walk(workers, uses(waiting, held, trainers, owners), now_s)
     walk.count_untaken(untaken(trainers, held))
     able, unable = walk.divide(waiting)
     for of_class in classes(able, walk.uses):
         walk.go_through(of_class)
+    walk.load_for(sampled)
     return Decision(
         admitted=tuple(walk.admitted),
         reserved={w.state.worker: w.kept_for for w in workers.active if w.kept_for is not None},
         load={w.state.worker: w.loads for w in workers.active if w.loads is not None},
         places=walk.places(unable),
+        next=walk.next([job for job, _ in unable if job.blocked_by is None]),
     )
 
 
@@ -79,6 +86,14 @@ class _Walk:
         for job in jobs:
             self._consider(job)
 
+    def load_for(self, jobs: Sequence[WaitingJob]) -> None:
+        """After those that wait for trainers."""
+        for job in jobs:
+            is_coming = self._workers.trains(job) or self._workers.loading(job) is not None
+            if not is_coming and self._workers.may_load(job):
+                self._reservations.keep(job)
+                self._make_room(job)
+
     def _consider(self, job: WaitingJob) -> None:
         use = self.uses[job.owner]
         if use.is_at_quota:
@@ -119,23 +134,45 @@ class _Walk:
             self._in_vain.clear()
 
     def places(self, unable: Sequence[tuple[WaitingJob, str]]) -> dict[ModelId, Place]:
-        sentence_of = {job.model: reason for job, reason in unable}
-        last = sorted_by_class(job for job, _ in unable)
         found: dict[ModelId, Place] = {}
         n_own: Counter[str] = Counter()
-        kept_for = {w.reserved: w for w in self._workers.active if w.reserved is not None}
-        known: dict[_Needs, str] = {}
-        for number, job in enumerate((*self._without_room, *self._at_quota, *last)):
-            model, ours = job.model, n_own[job.owner]
-            reason = sentence_of.get(model)
-            if reason is None and number < len(self._without_room):
-                worker = kept_for.get(model)
-                reason = reasons.kept(worker) if worker else self._sentence(job, known)
-            elif reason is None:
-                reason = reasons.quota(self.uses[job.owner])
-            found[model] = Place(number + 1, ours, number - ours, reason)
+        for n_ahead, (job, reason) in enumerate(self._left(unable)):
+            ours = n_own[job.owner]
+            found[job.model] = Place(n_ahead + 1, ours, n_ahead - ours, reason)
             n_own[job.owner] = ours + 1
         return found
+
+    def _left(self, unable: Sequence[tuple[WaitingJob, str]]) -> Iterator[tuple[WaitingJob, str]]:
+        """What was not admitted, those that are next first, with reasons."""
+        kept_for = {w.reserved: w for w in self._workers.active if w.reserved is not None}
+        known: dict[_Needs, str] = {}
+        for job in self._without_room:
+            worker = kept_for.get(job.model)
+            yield job, reasons.kept(worker) if worker else self._sentence(job, known)
+        for job in self._at_quota:
+            yield job, reasons.quota(self.uses[job.owner])
+        sentence_of = {job.model: reason for job, reason in unable}
+        for job in sorted_by_class(job for job, _ in unable):
+            yield job, sentence_of[job.model]
+
+    def next(self, unable: Sequence[WaitingJob]) -> tuple[ModelId, ...]:
+        """The first of those that wait for room alone, or for a base model that is being loaded."""
+        n_found: Counter[tuple[str, bool]] = Counter()
+        found: list[ModelId] = []
+        for job in (*self._without_room, *self._awaiting_load(unable)):
+            kind = job.base_model, job.is_whole
+            if n_found[kind] < N_NEXT:
+                n_found[kind] += 1
+                found.append(job.model)
+        return tuple(found)
+
+    def _awaiting_load(self, unable: Sequence[WaitingJob]) -> Iterator[WaitingJob]:
+        known: dict[_Needs, bool] = {}
+        for job in sorted_by_class(unable):
+            if (needs := _needs(job)) not in known:
+                known[needs] = self._workers.loading(job) is not None
+            if known[needs]:
+                yield job
 
     def _sentence(self, job: WaitingJob, known: dict[_Needs, str]) -> str:
         needs = _needs(job)

@@ -1,6 +1,7 @@
 """What the decision is made from: rows of the store and what workers announce."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from warren_schemas.ids import ModelId, RunId, WorkerId
 
@@ -60,7 +61,7 @@ class TrainerState:
     worker: WorkerId
     base_models: frozenset[str]
     may_load: frozenset[str]
-    """Base models that it loads in the place of its own when it is idle and told to."""
+    """Base models that it loads in the place of its own when it is idle and told to, and patterns of names."""
     n_gpus: int
     max_models: int
     held: tuple[ModelId, ...]
@@ -69,6 +70,8 @@ class TrainerState:
     free_memory_bytes: int | None
     loading: frozenset[str] = frozenset()
     """What it will train once it has loaded it; it takes nothing before."""
+    cannot_load: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of what it may load, with reasons."""
     is_missed: bool = False
     """It samples for others, so it can't load anything else now."""
     reserved_for: ModelId | None = None

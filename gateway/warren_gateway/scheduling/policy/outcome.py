@@ -29,3 +29,5 @@ class Decision:
     """Base models to load."""
     places: Mapping[ModelId, Place]
     """Of all waiting jobs that were not admitted."""
+    next: tuple[ModelId, ...]
+    """Those that are admitted soon, whoever makes room."""

@@ -1,7 +1,7 @@
 """Why a job waits, in a sentence that names nobody else's."""
 
 from warren_gateway.drained import every_one, undrain
-from warren_gateway.loadable import LOADED_LATER, loading
+from warren_gateway.loadable import LOADED_LATER, cannot_load, loading
 from warren_gateway.scheduling.policy.inputs import WaitingJob
 from warren_gateway.scheduling.policy.order import Use
 from warren_gateway.scheduling.policy.workers import Worker, Workers
@@ -37,10 +37,13 @@ def impossible(job: WaitingJob, workers: Workers) -> str | None:
 
 def _nobody(job: WaitingJob, workers: Workers) -> str:
     base = job.base_model
-    ours = [*workers.of_base.get(base, []), *(w for w in workers.active if w.may_load(base))]
+    ours = [*workers.of_base.get(base, []), *workers.loaders(base)]
     if ours:
         largest = max(worker.state.n_gpus for worker in ours)
         return _TOO_LARGE.format(job.n_gpus, base, largest)
+    states = (worker.state for worker in workers.active)
+    if (state := next((s for s in states if base in s.cannot_load), None)) is not None:
+        return cannot_load(base, state.worker, state.cannot_load[base])
     others = ", ".join(sorted(workers.of_base))
     return _NOBODY.format(base) + (_OTHERS.format(others) if others else "")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from warren_gateway.scheduling.policy.inputs import HeldJob, TrainerState, WaitingJob
 from warren_schemas.ids import ModelId, WorkerId
+from warren_schemas.text.patterns import names_one
 
 Job = WaitingJob | HeldJob
 
@@ -31,7 +32,9 @@ class Worker:
         return self.reserved if self.is_whole or self.n_taken == 0 else None
 
     def may_load(self, base: str) -> bool:
-        return base in self.state.may_load and not self.state.loading
+        state = self.state
+        is_out = state.loading or base in state.base_models or base in state.cannot_load
+        return not is_out and names_one(state.may_load, base)
 
     @property
     def is_empty(self) -> bool:
@@ -79,6 +82,10 @@ class Workers:
         for worker in self.active:
             for base in worker.state.base_models:
                 self.of_base.setdefault(base, []).append(worker)
+        self._most_gpus = {
+            base: max(worker.state.n_gpus for worker in ours) for base, ours in self.of_base.items()
+        }
+        self._loaders: dict[str, list[Worker]] = {}
         self._by_free_slots = {base: _packing(ours) for base, ours in self.of_base.items()}
 
     def place(self, job: Job) -> bool:
@@ -90,13 +97,17 @@ class Workers:
 
     def trains(self, job: Job) -> bool:
         """Whether one that has the base model has the GPUs, so that nobody else is to load it."""
-        ours = self.of_base.get(job.base_model, [])
-        return any(worker.state.n_gpus >= job.n_gpus for worker in ours)
+        return job.n_gpus <= self._most_gpus.get(job.base_model, 0)
 
     def may_load(self, job: Job) -> list[Worker]:
         """Those with enough GPUs."""
-        able = (worker for worker in self.active if worker.may_load(job.base_model))
+        able = self.loaders(job.base_model)
         return [worker for worker in able if worker.state.n_gpus >= job.n_gpus]
+
+    def loaders(self, base: str) -> list[Worker]:
+        if base not in self._loaders:
+            self._loaders[base] = [worker for worker in self.active if worker.may_load(base)]
+        return self._loaders[base]
 
     def loading(self, job: Job) -> WorkerId | None:
         """Who is on its way to train the job's base model, and has the GPUs."""

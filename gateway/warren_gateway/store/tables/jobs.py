@@ -54,3 +54,7 @@ class SchedulerRow(SQLModel, table=True):
         default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}")
     )
     """Of each worker that was told to load a base model: which one, when (Unix time), and how many GPUs the worker has."""
+    evaluated: dict[str, list[float]] = Field(
+        default_factory=dict, sa_column=Column(JSON, nullable=False, server_default="{}")
+    )
+    """By owner: when (Unix time) base models were loaded for evaluations alone."""

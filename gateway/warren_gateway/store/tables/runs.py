@@ -63,7 +63,7 @@ class Run(SQLModel, table=True):
     """The coordinator's own counters; see `coordinator.state.coordinator.Progress`."""
     stream_offset: int = 0
     coordinator: str | None = None
-    """Gateway that drives the run; also after its end, until its queues are gone."""
+    """Gateway that drives the run, also after its end, until its queues are gone; empty where one is to take it up."""
     epoch: int = 0
     """Of the coordinator's lease; see `coordinator.run_leases`."""
     leased_until_s: float = 0.0

@@ -82,16 +82,17 @@ class ForwardBackwardOutput(Message):
     @classmethod
     def FromString(cls, data: bytes) -> Self: ...
 
-class SampledSequence(Message):
-    stop_reason: int
-    tokens: bytes
-    logprobs: bytes
-
 class TopkLogprobs(Message):
     token_ids: bytes
     logprobs: bytes
     k: int
     length: int
+
+class SampledSequence(Message):
+    stop_reason: int
+    tokens: bytes
+    logprobs: bytes
+    topk_sampled_logprobs: TopkLogprobs
 
 class SampleResponse(Message):
     sequences: Repeated[SampledSequence]

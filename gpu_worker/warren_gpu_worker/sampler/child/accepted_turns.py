@@ -62,6 +62,13 @@ class AcceptedTurns:
         """Those that wait for this policy, in order of arrival."""
         return [t for t in self._open.values() if t.is_waiting and t.policy.key == policy]
 
+    def first(self) -> int | None:
+        """The turn that an engine with room for one computes: one that it has begun, or else what is next."""
+        given = [t for t in self._open.values() if t.request and not t.is_waiting]
+        requests = [t.request for t in given if t.request]
+        begun = [one for one in requests if one.ids] or requests
+        return min(begun, key=lambda one: one.priority).id if begun else None
+
     def answer(self, answer: Answer) -> None:
         if self._open.pop(answer.id, None):
             self._answers.append(answer)

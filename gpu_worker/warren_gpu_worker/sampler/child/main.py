@@ -28,6 +28,7 @@ from safetensors import SafetensorError
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import NoVision
+from warren_gpu_worker.device_errors import is_out_of_memory
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns, Answer
 from warren_gpu_worker.sampler.child.image_cache import ImageCache, Seen, look
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
@@ -119,7 +120,16 @@ class SamplerChild:
         )
 
     def run(self) -> None:
-        """Serve until the supervisor hangs up."""
+        """Serve until the supervisor hangs up, or the memory is too small for what is to be computed."""
+        try:
+            self._work()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            log.exception("out of memory")
+            self._channel.send(pack(self._turns.too_large(error)))
+
+    def _work(self) -> None:
         threading.Thread(target=self._read, name="read", daemon=True).start()
         self._channel.send(pack(Ready(self._engine.context_length, self._engine.caches_prefixes)))
         while True:
@@ -234,7 +244,7 @@ def _try_to_fetch(source: PolicySource) -> PolicyFiles | str:
     return reason
 
 
-def main() -> None:
+def main(open_engine: OpenEngine = open_engine) -> None:
     """Leaves without waiting for threads: a fetch may hang, and nothing here needs tidying up."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     transformers.utils.logging.disable_progress_bar()
@@ -242,13 +252,13 @@ def main() -> None:
     settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
     torch.set_num_threads(settings.n_threads)
     with contextlib.suppress(BrokenPipeError):  # the supervisor hung up while we spoke
-        _serve(channel, settings)
+        _serve(channel, settings, open_engine)
     os._exit(0)
 
 
-def _serve(channel: Channel, settings: GpuWorkerSettings) -> None:
+def _serve(channel: Channel, settings: GpuWorkerSettings, open_engine: OpenEngine) -> None:
     try:
-        child = SamplerChild(channel, settings, channel.arguments[1])
+        child = SamplerChild(channel, settings, channel.arguments[1], open_engine=open_engine)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         channel.send(pack(Broken(str(error))))
         os._exit(1)

@@ -12,6 +12,7 @@ import time
 import numpy as np
 from jinja2 import TemplateError
 
+from warren_gpu_worker.device_errors import first_line
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurn, AcceptedTurns, Answer
 from warren_gpu_worker.sampler.child.conversations import Conversations
 from warren_gpu_worker.sampler.child.image_cache import NOTHING_SEEN, Seen
@@ -19,7 +20,13 @@ from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.prompts import Prompts
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.engines.port import Engine, Refusal, Request
-from warren_gpu_worker.sampler.messages import FinishedTurn, Orders, Rendered, TurnRequest
+from warren_gpu_worker.sampler.messages import (
+    FinishedTurn,
+    Orders,
+    OutOfMemory,
+    Rendered,
+    TurnRequest,
+)
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
 from warren_schemas.sampling_mask import MAX_MASK_IDS
@@ -75,6 +82,11 @@ class Turns:
             self._accepted.answer(outcome)
         elif accepted := self._accepted.get(turn.id):
             self._begin(accepted, turn, outcome)
+
+    def too_large(self, error: Exception) -> OutOfMemory:
+        """What is to be said of an error by which the device had too little memory."""
+        n_running = self._engine.statistics().n_running
+        return OutOfMemory(first_line(error), n_running, self._accepted.first())
 
     def step(self) -> list[Answer]:
         """One more token for everybody; the turns that are now finished."""

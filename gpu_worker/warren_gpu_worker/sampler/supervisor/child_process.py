@@ -3,7 +3,7 @@
 Invariants: every turn that the child owes is answered once, by tokens or a refusal, unless it is
 cancelled or given back; the ledger (`open_turns`) says what is owed. A child that dies is started again and gets what it still owed; a request
 that was handed out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills
-them. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
+them; where that was a lack of memory, the next child computes fewer turns at once (`batch_limit`). A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
 fall asleep. Only the first child must come up: where a later one does not, others are started without
 end, and what is held is given back after `MAX_DEATHS` in a row, for somebody else to answer.
 """
@@ -14,14 +14,15 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from warren_broker.worker.child import Child, ChildDied
+from warren_broker.worker.until_death import until_death
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.messages import (
     Broken,
     Orders,
+    OutOfMemory,
     Published,
     Ready,
     TurnAnswer,
@@ -29,6 +30,7 @@ from warren_gpu_worker.sampler.messages import (
     pack,
     unpack_answer,
 )
+from warren_gpu_worker.sampler.supervisor.batch_limit import BatchLimit
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.sampler.supervisor.sleep_mode import SleepMode
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -79,6 +81,7 @@ class SamplerProcess:
         """Whether the child keeps the transcripts of turns that it took; known once it is `ready`."""
         self.statistics: EngineStatistics | None = None
         self._settings = settings
+        self._limit = BatchLimit(settings, turns)
         self._turns = turns
         self._on_answered = on_answered
         self._on_given_back = on_given_back
@@ -178,21 +181,14 @@ class SamplerProcess:
                 await child.close(grace_s=_CLOSE_GRACE_S)
 
     async def _spawn(self) -> Child:
-        arguments = (self._settings.model_dump_json(), self.base_model)
+        arguments = (self._limit.settings.model_dump_json(), self.base_model)
         return await Child.spawn(
             f"the sampler of {self.base_model}",
             self._module,
             arguments,
             n_threads=self._settings.n_threads,
-            log_path=self._log_path(),
+            log_path=self._settings.log_path(f"sampler-{self.base_model}"),
         )
-
-    def _log_path(self) -> Path | None:
-        folder = self._settings.log_dir
-        if folder is None:
-            return None
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / f"sampler-{self.base_model.replace('/', '-')}.log"
 
     async def _greet(self, child: Child) -> None:
         try:
@@ -210,18 +206,16 @@ class SamplerProcess:
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""
-        deaths: list[BaseException] = []
         self._childless.clear()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._send(child), name=f"send to {child.name}")
-                tasks.create_task(self._receive(child), name=f"receive from {child.name}")
-                tasks.create_task(self._sleep_mode.keep(child), name=f"sleep of {child.name}")
-        except* ChildDied as group:
-            deaths.extend(group.exceptions)
+            work = {
+                f"send to {child.name}": self._send(child),
+                f"receive from {child.name}": self._receive(child),
+                f"sleep of {child.name}": self._sleep_mode.keep(child),
+            }
+            raise await until_death(work)
         finally:
             self._childless.set()
-        raise deaths[0]
 
     async def _send(self, child: Child) -> None:
         while True:
@@ -239,6 +233,9 @@ class SamplerProcess:
         while True:
             frame = unpack_answer(await self._next_frame(child))
             assert not isinstance(frame, Ready | Broken), "a child greets once"
+            if isinstance(frame, OutOfMemory):
+                self._answered(self._limit.out_of_memory(frame))
+                continue
             self.statistics = frame.statistics
             self._sleep_mode.heard(is_asleep=frame.is_asleep)
             self._answered(frame.answers)

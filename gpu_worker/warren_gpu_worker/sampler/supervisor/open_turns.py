@@ -136,6 +136,11 @@ class OpenTurns:
             if turn := self._owed.get(turn_id):
                 turn.n_attempts += 1
 
+    def not_attempted(self) -> None:
+        """What the child was given is not to blame for its end."""
+        for turn in self._owed.values():
+            turn.n_attempts = max(0, turn.n_attempts - 1)
+
     def release(self, ids: Iterable[int]) -> list[OpenTurn]:
         """Those of them that are owed, and from now on are not: nobody else gets them."""
         turns = [turn for turn_id in ids if (turn := self._owed.pop(turn_id, None))]

@@ -57,7 +57,7 @@ async def serve_sampler(
     reloading.n_turns = lambda: sum(one.turns.n_open for one in dispatchers.values())
 
     def describe() -> Heartbeat:
-        return _describe(worker, settings, dispatchers, draining, reloading.may_load)
+        return _describe(worker, reloading, dispatchers, draining)
 
     try:
         async with (
@@ -126,11 +126,11 @@ class _News:
 
 def _describe(
     worker: WorkerId,
-    settings: GpuWorkerSettings,
+    reloading: Reloading,
     dispatchers: dict[str, TurnDispatcher],
     draining: Draining,
-    may_load: tuple[str, ...],
 ) -> Heartbeat:
+    settings = reloading.settings
     ready = tuple(base for base, one in dispatchers.items() if one.process.is_offered)
     return Heartbeat(
         envelope=Envelope(),
@@ -139,7 +139,8 @@ def _describe(
         offers=() if draining.is_draining else ready,
         drained_offers=ready if draining.is_draining else (),
         loading=tuple(base for base in settings.base_models if base not in ready),
-        may_load=() if draining.is_draining else may_load,
+        may_load=() if draining.is_draining else reloading.may_load,
+        cannot_load=reloading.cannot_load,
         interval_s=INTERVAL_S,
         capacity=settings.max_batch * len(settings.base_models),
         in_flight=sum(dispatcher.turns.n_open for dispatcher in dispatchers.values()),

@@ -28,18 +28,17 @@ from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns,
 from warren_gpu_worker.sampler.supervisor.run_notices import RunNotices
 from warren_gpu_worker.sampler.supervisor.turn_items import (
     PAST_DEADLINE,
+    end_of,
     home_of,
     judged,
     objection,
-    rendered,
     request_of,
     step_of,
-    successor_envelope,
 )
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import EpisodeEnded, Generate, Outcome
+from warren_schemas.episode import Generate, Outcome
 from warren_schemas.ids import RunId, WorkerId
 
 
@@ -145,17 +144,6 @@ class TurnDispatcher:
         if isinstance(outcome, FinishedTurn):
             return_to = self.worker if self.process.caches_prefixes else None
             return its_home, step_of(item, outcome, return_to)
-        transcript = item.transcript
-        if isinstance(outcome, Rendered):
-            transcript, outcome = rendered(item, outcome)
-        ended = EpisodeEnded(
-            envelope=successor_envelope(item),
-            spec=item.spec,
-            transcript=transcript,
-            outcome=outcome,
-            worker=self.worker,
-            started_s=turn.taken_s,
-            ended_s=time.time(),
-        )
+        ended = end_of(item, outcome, self.worker, taken_s=turn.taken_s, now_s=time.time())
         run = item.envelope.run
         return (trajectories(run) if run else its_home), ended

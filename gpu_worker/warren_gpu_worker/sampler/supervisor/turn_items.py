@@ -9,6 +9,7 @@ from warren_gpu_worker.sampler.supervisor.transcripts import extended, images_of
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     Completed,
+    EpisodeEnded,
     EpisodePurpose,
     Failed,
     FailureKind,
@@ -18,7 +19,7 @@ from warren_schemas.episode import (
     StopReason,
 )
 from warren_schemas.ids import WorkerId, made_ms, new_message_id
-from warren_schemas.outcome import conclude
+from warren_schemas.outcome import conclude, concluded
 from warren_schemas.sampling_mask import MAX_MASK_IDS
 from warren_schemas.transcript import NOT_SAMPLED, Tokens, Transcript
 
@@ -52,13 +53,17 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
         reason = "a conversation that is learned has tokens already"
     elif max(item.learned or (), default=0) >= max(1, len(transcript.messages)):
         reason = "a message is to be learned that the transcript has not"
-    elif item.is_plain and transcript.n_rendered:
-        reason = "a plain turn has no rendered messages"
+    elif item.is_plain and transcript.n_rendered != _n_rendered_plain(transcript):
+        reason = "a plain turn has messages that are not among its tokens"
     elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
         reason = "the transcript's tokens don't match its rendered messages"
     else:
         return None
     return Failed(kind=FailureKind.INVALID_REQUEST, reason=reason, retryable=False)
+
+
+def _n_rendered_plain(transcript: Transcript) -> int:
+    return len(transcript.messages) if len(transcript.tokens) else 0
 
 
 def judged(
@@ -146,7 +151,7 @@ def rendered(item: Generate, answer: Rendered) -> tuple[Transcript, Outcome]:
 def step_of(item: Generate, turn: FinishedTurn, return_to: WorkerId | None) -> Step:
     """`return_to` names the sampler that would take the episode's next turn."""
     return Step(
-        envelope=successor_envelope(item),
+        envelope=_successor_envelope(item),
         spec=item.spec,
         transcript=extended(item.transcript, turn),
         turn=item.turn + 1,
@@ -156,5 +161,23 @@ def step_of(item: Generate, turn: FinishedTurn, return_to: WorkerId | None) -> S
     )
 
 
-def successor_envelope(item: Generate) -> Envelope:
+def end_of(
+    item: Generate, outcome: Rendered | Outcome, worker: WorkerId, *, taken_s: float, now_s: float
+) -> EpisodeEnded:
+    """The end of the episode, with what was said until then."""
+    transcript = concluded(item.transcript)
+    if isinstance(outcome, Rendered):
+        transcript, outcome = rendered(item, outcome)
+    return EpisodeEnded(
+        envelope=_successor_envelope(item),
+        spec=item.spec,
+        transcript=transcript,
+        outcome=outcome,
+        worker=worker,
+        started_s=taken_s,
+        ended_s=now_s,
+    )
+
+
+def _successor_envelope(item: Generate) -> Envelope:
     return item.envelope.model_copy(update={"id": new_message_id()})

@@ -1,9 +1,9 @@
 """What becomes of a model, or of the process, with an op that fails."""
 
+from warren_gpu_worker.device_errors import is_out_of_memory
 from warren_gpu_worker.trainer.errors import (
     OpTooLarge,
     PassTooLarge,
-    is_out_of_memory,
     reason_of,
 )
 from warren_gpu_worker.trainer.training.ranks import Ranks

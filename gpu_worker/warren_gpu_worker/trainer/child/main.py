@@ -23,6 +23,7 @@ from warren_broker.worker.child import Channel
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
+from warren_gpu_worker.trainer.child.memory_plan import device_memory
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_gpu_worker.trainer.errors import OpTooLarge
 from warren_gpu_worker.trainer.messages import (
@@ -66,6 +67,7 @@ class TrainerChild:
     ) -> None:
         self._channel = channel
         self._ranks = ranks
+        self._settings = settings
         config = EngineConfig.of(settings)
         # All ranks learn of a full disk at the same point of the op, and wait side by side.
         self._engine = engine_type(
@@ -80,7 +82,7 @@ class TrainerChild:
 
     def run(self) -> None:
         """Serve until the supervisor hangs up."""
-        self._say(Ready())
+        self._say(Ready(device_memory(self._settings)))
         while (frame := self._channel.receive()) is not None:
             try:
                 self._carry_out(unpack_order(frame))

@@ -1,24 +1,27 @@
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-# (safetensors has no types)
 """What training a model takes of a GPU's memory, told before it is loaded.
 
 Invariant: only what can't work is refused, which is weights that alone are more than what is free. What
 comes on top depends on the sequences, and is told with it, so that nobody mends half of it.
 """
 
+import contextlib
+import os
 from collections.abc import Callable
-from math import prod
 from pathlib import Path
 from typing import cast
 
 import torch
-from safetensors import safe_open
+
+from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
+from warren_gpu_worker.base_models.size import count_parameters
+from warren_gpu_worker.fitting import DeviceMemory
+from warren_gpu_worker.settings import GpuWorkerSettings
 
 FULL_BYTES = 16
 """For each parameter: weight, gradient and Adam's two moments, in float32."""
 _WEIGHT_BYTES = 4
 _GIB = 1024**3
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 FreeBytes = Callable[[], int | None]
 """None: the device's memory is nobody's business (a CPU's)."""
@@ -50,11 +53,20 @@ def obstacle(folder: str, dtype: torch.dtype, free: int | None, *, full: bool) -
     )
 
 
-def count_parameters(folder: Path) -> int:
-    """Of all weights in the folder's safetensors files, by their headers alone."""
-    n_parameters = 0
-    for file in folder.glob("*.safetensors"):
-        with safe_open(file, "pt") as weights:
-            for name in cast("list[str]", weights.keys()):
-                n_parameters += prod(weights.get_slice(name).get_shape())
-    return n_parameters
+def device_memory(settings: GpuWorkerSettings) -> DeviceMemory | None:
+    """What the (first) device has, where the worker may load other base models."""
+    if not settings.may_load:
+        return None
+    device = chosen_device(settings.device)
+    dtype = cast("torch.dtype", getattr(torch, chosen_dtype(settings.dtype, device)))
+    is_gpu = device != "cpu"
+    total = torch.cuda.mem_get_info(device)[1] if is_gpu else _host_bytes()
+    return DeviceMemory(total, dtype.itemsize, is_gpu)
+
+
+def _host_bytes() -> int:
+    """Of the machine, or what of it this container may have."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):  # no container, or "max"
+        total = min(total, int(_CGROUP_LIMIT.read_text()))
+    return total

@@ -1,10 +1,11 @@
 # pyright: reportUnknownMemberType=false
 """Where models are made: from a spec, a base model's folder and what the worker offers.
 
-Invariants: the same spec gives the same weights; LoRA models on the same base share its tensors for
-as long as one of them lives.
+Invariants: the same spec gives the same weights; LoRA models on the same base share its tensors. The base that
+was used last stays loaded for the next run, and its memory is given back before anything else is loaded.
 """
 
+import gc
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -85,6 +86,8 @@ class ModelFactory:
         self._bases: weakref.WeakValueDictionary[str, PreTrainedModel] = (
             weakref.WeakValueDictionary()
         )
+        self._kept: PreTrainedModel | None = None
+        """What the LoRA models were made on last: runs that follow each other needn't load it again."""
 
     def make(self, spec: ModelSpec) -> TrainableModel:
         """A new model. Raises `SpecError`, `NoLayers`, and what loading a base model raises."""
@@ -101,6 +104,7 @@ class ModelFactory:
         dtype = cast("torch.dtype", getattr(torch, self._config.dtype))
         master = torch.promote_types(dtype, torch.float32)
         autocast = None if dtype is master else dtype
+        self._let_go()
         self._check_memory(spec, dtype)
         base = self._load(self._folder(spec), str(master).removeprefix("torch."))
         return build_full(spec, base, autocast, self._ranks, packs=self._config.packs)
@@ -109,13 +113,20 @@ class ModelFactory:
         folder = self._folder(spec)
         base = self._bases.get(folder)
         if base is None:
+            self._let_go()
             self._check_memory(spec, cast("torch.dtype", getattr(torch, self._config.dtype)))
             base = self._load(folder, self._config.dtype)
         if self._ranks.size == 1:
-            self._bases[folder] = base
+            self._bases[folder] = self._kept = base
         model = build_lora(spec, base, self._ranks, packs=self._config.packs)
         start_with_adapter(model, self._config.adapters, self._progress)
         return model
+
+    def _let_go(self) -> None:
+        """Keep no base for runs to come; models that live on keep theirs."""
+        if self._kept is not None:
+            self._kept = None
+            gc.collect()  # its modules hang together
 
     def _check_memory(self, spec: ModelSpec, dtype: torch.dtype) -> None:
         """Raises `SpecError` if the weights can't fit; several ranks share them out, and load layer by layer."""

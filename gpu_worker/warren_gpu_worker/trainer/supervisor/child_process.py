@@ -27,6 +27,7 @@ from typing import Protocol
 
 from warren_broker.worker.child import ChildDied
 from warren_gpu_worker.file_progress import allowance_s
+from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import Stay, TimeShare
 from warren_gpu_worker.trainer.messages import (
@@ -65,7 +66,7 @@ class ProcessListener(Protocol):
     """Who wants to know what the child does. Called from the event loop; must not block."""
 
     def on_disk_full(self, model: ModelId) -> None: ...
-    def on_ready(self) -> None: ...
+    def on_ready(self, memory: DeviceMemory | None, /) -> None: ...
     def on_answer(self, answer: Answer) -> None: ...
     def on_death(self) -> None: ...
 
@@ -188,9 +189,9 @@ class TrainerProcess:
         while True:
             report = unpack_report(await child.receive())
             match report:
-                case Ready():
+                case Ready(memory):
                     self._ready.set()
-                    self._listener.on_ready()
+                    self._listener.on_ready(memory)
                 case Answer():
                     self._without_disk_space = None
                     self._was_paid()

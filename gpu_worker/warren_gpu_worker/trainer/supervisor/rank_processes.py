@@ -71,7 +71,7 @@ class RankProcesses:
             [settings.model_dump_json(), str(rank), str(self._meeting / "ranks")],
             n_threads=settings.n_threads,
             environment={k: v for k, v in ENVIRONMENT.items() if k not in os.environ},
-            log_path=settings.log_dir / "trainer.log" if settings.log_dir else None,
+            log_path=settings.log_path("trainer"),
         )
 
     async def _watch(self, child: Child) -> None:
@@ -113,9 +113,7 @@ SpawnRanks = Callable[[str, GpuWorkerSettings], Awaitable[RankProcesses]]
 
 
 def _made(settings: GpuWorkerSettings) -> Path:
-    """The folder of a meeting, where there are several ranks; that for logs is there then, too."""
-    if settings.log_dir is not None:
-        settings.log_dir.mkdir(parents=True, exist_ok=True)
+    """The folder of a meeting, where there are several ranks."""
     if settings.devices == 1:
         return Path(tempfile.gettempdir()) / f"{_PREFIX}none"
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*"):

@@ -25,6 +25,7 @@ from warren_broker.run_logs.telling import RunLogger
 from warren_broker.topology import trainer
 from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import announce, beat
+from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
@@ -147,8 +148,8 @@ class _Trainer:
     def on_reserved(self) -> None:
         self._note_change()
 
-    def on_ready(self) -> None:
-        self._reloading.note_ready()
+    def on_ready(self, memory: DeviceMemory | None) -> None:
+        self._reloading.note_ready(memory)
         self._note_change()
 
     def on_answer(self, answer: Answer) -> None:

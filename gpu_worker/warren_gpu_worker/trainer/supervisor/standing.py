@@ -43,6 +43,7 @@ def describe(
         drained_offers=bases if standing.is_open and draining.is_draining else (),
         loading=loading if told is None else (told,),
         may_load=() if draining.is_draining else reloading.may_load,
+        cannot_load=reloading.cannot_load,
         interval_s=INTERVAL_S,
         capacity=standing.capacity,
         n_devices=settings.devices,

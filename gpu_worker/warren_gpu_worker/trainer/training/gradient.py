@@ -183,9 +183,9 @@ def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> T
         return None
     with reference_weights(model):
         hidden_BTH = _hidden(model.network, rows)
-        logprobs_M = _logprobs_at(model.network, op, rows, hidden_BTH, rows.trained_M).logprobs_M
+        found = _logprobs_at(model.network, op, rows, hidden_BTH, rows.trained_M)
         model.network.end_pass()
-        return logprobs_M
+        return found.untruncated_M
 
 
 def _logprobs_at(
@@ -198,7 +198,8 @@ def _logprobs_at(
         network.head,
         network.vocabulary,
         network.max_logits,
-        op.entropy_coefficient > 0,
+        has_entropy_gradient=op.entropy_coefficient > 0,
+        has_untruncated_gradient=op.kl is not None and op.kl.place == "loss",
     )
     sampled_from = _sampled_from(network, op, rows, places_M)
     with _autocast(network):
@@ -238,17 +239,17 @@ def _policy_loss(
     advantages_BT: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     logprobs_BT = _spread(rows, trained.logprobs_M)
-    entropy = trained.entropy_M.sum()
+    log_ratio_M = None if reference_M is None else trained.untruncated_M - reference_M
     value = compute_objective(
         TokenTensors(logprobs_BT, rows.sampler_logprobs_BT, advantages_BT, rows.mask_BT),
         Objective(op.loss, op.kl, op.entropy_coefficient, op.tis_cap),
-        entropy=entropy,
-        reference_logprobs_BT=None if reference_M is None else _spread(rows, reference_M),
+        entropy=trained.sampled_entropy_M.sum(),
+        reference_log_ratio_BT=None if log_ratio_M is None else _spread(rows, log_ratio_M),
     )
     return value.loss, {
         "loss:sum": value.loss.detach(),
         "tokens:sum": rows.mask_BT.sum(),
-        "entropy:sum": entropy.detach(),
+        "entropy:sum": trained.entropy_M.sum(),
         **value.diagnostics,
     }
 

@@ -16,19 +16,28 @@ from torch.utils.checkpoint import (
 
 from warren_gpu_worker.trainer.training.sampled_from import SampledFrom
 
+_Parts = tuple[Tensor, Tensor, Tensor, Tensor]
+"""The fields of `TokenLogprobs`."""
 MAX_LOGITS = 32 * 1024 * 1024
 """Most float32 logits that exist at once: 128 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
+    """Of each token, by two distributions: the one that it was sampled from, and the policy's own, of all
+    tokens, after penalty and temperature and before the sampler cut it. Without truncation they are one."""
+
     logprobs_M: Tensor
-    """float32 at least; carries the gradient."""
+    """Of what it was sampled from, which is what ratios are of; float32 at least; carries the gradient."""
+    untruncated_M: Tensor
+    """Of the policy's own; has a gradient if asked for. A token that was left alone has a logprob of 0 above,
+    whatever the weights, and only this one tells of it how far the policy is from another."""
     entropy_M: Tensor
-    """H = -Σ p ln p over the whole vocabulary (Shannon 1948), of each token's distribution p after penalty
-    and temperature and before the sampler cut it; has a gradient if asked for (entropy bonus: Williams and
-    Peng 1991). Over what was left it would draw nothing back that was cut, and of a single token it has no
-    gradient at all."""
+    """H = -Σ p ln p (Shannon 1948) of the policy's own; without gradient."""
+    sampled_entropy_M: Tensor
+    """H of what it was sampled from, which an entropy bonus raises (Williams and Peng 1991); has a gradient if
+    asked for. A bonus over all tokens would raise those that were cut, which cost no reward until they are
+    sampled: tail noise (Huang et al. 2026, arXiv 2602.03635)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,7 @@ class Head:
     vocabulary: int
     max_logits: int = MAX_LOGITS
     has_entropy_gradient: bool = False
+    has_untruncated_gradient: bool = False
 
 
 def token_logprobs(
@@ -58,26 +68,41 @@ def token_logprobs(
 
 def _again_in_backward(
     head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom
-) -> tuple[Tensor, Tensor]:
+) -> _Parts:
     return cast(
-        "tuple[Tensor, Tensor]",
+        "_Parts",
         checkpoint(_logprobs, head, hidden_MH, ids_M, sampled_from, use_reentrant=False),
     )
 
 
-def _logprobs(
-    head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom
-) -> tuple[Tensor, Tensor]:
+def _logprobs(head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom) -> _Parts:
     logits_MV = head.module(hidden_MH)
     logits_MV = logits_MV.to(torch.promote_types(logits_MV.dtype, torch.float32))
     shaped_MV = sampled_from.shaped(logits_MV)
-    has_gradient = head.has_entropy_gradient and torch.is_grad_enabled()
     if sampled_from.kept_MK is None:
         logprobs_MV = shaped_MV.log_softmax(-1)
-        chosen_M = logprobs_MV.gather(-1, ids_M[:, None])[:, 0]
-    else:
-        chosen_M = sampled_from.kept_logprobs(shaped_MV, sampled_from.kept_MK, ids_M)
-        logprobs_MV = (shaped_MV if has_gradient else shaped_MV.detach()).log_softmax(-1)
-    with torch.set_grad_enabled(has_gradient):
-        entropy_M = -(logprobs_MV.exp() * logprobs_MV).sum(-1)
-    return chosen_M, entropy_M
+        chosen_M, entropy_M = _at(logprobs_MV, ids_M), _entropy(logprobs_MV, head)
+        return chosen_M, chosen_M, entropy_M.detach(), entropy_M
+    logprobs_MK = sampled_from.kept_logprobs(shaped_MV, sampled_from.kept_MK)
+    places_M = (sampled_from.kept_MK == ids_M[:, None]).int().argmax(-1)
+    with _gradient(head.has_untruncated_gradient):
+        logprobs_MV = shaped_MV.log_softmax(-1)
+    return (
+        _at(logprobs_MK, places_M),
+        _at(logprobs_MV, ids_M),
+        _entropy(logprobs_MV.detach(), head),
+        _entropy(logprobs_MK.masked_fill(logprobs_MK.isneginf(), 0.0), head),  # 0 adds 0
+    )
+
+
+def _at(logprobs_MV: Tensor, ids_M: Tensor) -> Tensor:
+    return logprobs_MV.gather(-1, ids_M[:, None])[:, 0]
+
+
+def _entropy(logprobs_MV: Tensor, head: Head) -> Tensor:
+    with _gradient(head.has_entropy_gradient):
+        return -(logprobs_MV.exp() * logprobs_MV).sum(-1)
+
+
+def _gradient(is_wanted: bool) -> torch.set_grad_enabled:
+    return torch.set_grad_enabled(is_wanted and torch.is_grad_enabled())

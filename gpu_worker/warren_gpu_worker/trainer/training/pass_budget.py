@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from warren_gpu_worker.trainer.errors import PassTooLarge, is_out_of_memory
+from warren_gpu_worker.device_errors import is_out_of_memory
+from warren_gpu_worker.trainer.errors import PassTooLarge
 from warren_gpu_worker.trainer.training.gradient import LossOp, apply_loss
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.token_batch import TokenBatch

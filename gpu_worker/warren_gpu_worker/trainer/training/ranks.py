@@ -25,11 +25,11 @@ import torch
 from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
+from warren_gpu_worker.device_errors import is_device_lost
 from warren_gpu_worker.trainer.errors import (
     OpDiskFull,
     OpError,
     RankFailed,
-    is_device_lost,
     is_disk_full,
     reason_of,
 )

@@ -72,9 +72,7 @@ class SampledFrom:
             logits_MV = self.seen.penalized(logits_MV, self.repetition_penalty)
         return logits_MV if self.temperature == 1.0 else logits_MV / self.temperature
 
-    def kept_logprobs(self, shaped_MV: Tensor, kept_MK: Tensor, ids_M: Tensor) -> Tensor:
-        """Of the given ids among those that were left."""
+    def kept_logprobs(self, shaped_MV: Tensor, kept_MK: Tensor) -> Tensor:
+        """Of the tokens that were left, among these; -inf where a set is filled up."""
         shaped_MK = shaped_MV.gather(1, kept_MK.clamp(min=0))
-        logprobs_MK = shaped_MK.masked_fill(kept_MK == _NO_TOKEN, -torch.inf).log_softmax(-1)
-        columns_M1 = (kept_MK == ids_M[:, None]).int().argmax(-1, keepdim=True)
-        return logprobs_MK.gather(1, columns_M1)[:, 0]
+        return shaped_MK.masked_fill(kept_MK == _NO_TOKEN, -torch.inf).log_softmax(-1)

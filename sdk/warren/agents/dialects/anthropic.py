@@ -82,7 +82,7 @@ class MessagesRequest(Frozen):
 
 
 class AnthropicDialect:
-    path = "/v1/messages"
+    paths = ("/v1/messages",)
 
     def read(self, body: Body, live: LiveAgent) -> "MessagesTelling":
         asked = given(body, IGNORED, MARKS)

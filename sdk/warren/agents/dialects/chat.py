@@ -8,7 +8,16 @@ import orjson
 from pydantic import JsonValue
 
 from warren.agents.conversation import Answer, Message, Question
-from warren.agents.dialects.dialect import Body, Event, Refusal, given, plain
+from warren.agents.dialects.dialect import (
+    Body,
+    Event,
+    Refusal,
+    given,
+    named_logprobs,
+    openai_error,
+    plain,
+    usage,
+)
 from warren.agents.live import LiveAgent
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called
@@ -26,7 +35,6 @@ from warren_schemas.openai import (
     FinishedBy,
     FunctionCall,
     ToolCall,
-    Usage,
 )
 
 SETTINGS = frozenset({
@@ -45,14 +53,13 @@ _OF_MESSAGES = frozenset({
 
 
 class ChatDialect:
-    path = "/v1/chat/completions"
+    paths = ("/v1/chat/completions",)
 
     def read(self, body: Body, live: LiveAgent) -> "ChatTelling":
         return ChatTelling(ChatRequest.model_validate(_tamed(body)))
 
     def error(self, status: int, code: str, message: str) -> Body:
-        kind = "authentication_error" if status == 401 else "invalid_request_error"
-        return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+        return openai_error(status, code, message)
 
 
 def _tamed(body: Body) -> Body:
@@ -96,9 +103,7 @@ class ChatTelling:
     def whole(self, answer: Answer) -> Body:
         choice = ChatChoice(
             index=0,
-            message=ChatMessageAnswer(
-                content=answer.said.text or None, tool_calls=_calls(answer) or None
-            ),
+            message=ChatMessageAnswer(content=_content(answer), tool_calls=_calls(answer) or None),
             finish_reason=_finish(answer),
             logprobs=self._logprobs(answer),
             token_ids=self._ids(answer.sampled.ids),
@@ -144,17 +149,7 @@ class ChatTelling:
     def _logprobs(self, answer: Answer) -> ChatLogprobs | None:
         if not self._request.logprobs:
             return None
-        sampled = answer.sampled
-        content = [
-            {"token": f"token_id:{token}", "logprob": logprob}
-            for token, logprob in zip(sampled.ids, sampled.logprobs, strict=True)
-        ]
-        return ChatLogprobs.model_validate({"content": content})
-
-
-def usage(answer: Answer) -> Usage:
-    n_prompt, n_said = len(answer.sampled.prompt_ids), len(answer.sampled.ids)
-    return Usage(prompt_tokens=n_prompt, completion_tokens=n_said, total_tokens=n_prompt + n_said)
+        return named_logprobs(answer)
 
 
 def _read(asked: AskedMessage) -> Message:
@@ -168,6 +163,11 @@ def _offered(request: ChatRequest) -> Iterator[Tool]:
     for tool in request.tools or () if request.tool_choice != "none" else ():
         spec = tool.function
         yield Tool(spec.name, spec.description, dict(spec.parameters))
+
+
+def _content(answer: Answer) -> str | None:
+    """An answer without a word and without a call is an empty text."""
+    return answer.said.text or (None if answer.said.calls else "")
 
 
 def _calls(answer: Answer) -> tuple[ToolCall, ...]:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, JsonValue
 
 from warren.agents.conversation import Answer, Question
 from warren.agents.live import LiveAgent
+from warren_schemas.openai import ChatLogprobs, Usage
 
 Body = dict[str, JsonValue]
 Event = tuple[str | None, str]
@@ -38,7 +39,10 @@ class Telling(Protocol):
 
 
 class Dialect(Protocol):
-    path: str
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The first is where other servers have it."""
+        ...
 
     def read(self, body: Body, live: LiveAgent) -> Telling:
         """Raises `Refusal` and `ValidationError`."""
@@ -74,3 +78,22 @@ def _is_of_tool(key: str, value: JsonValue) -> bool:
 
 def plain(body: BaseModel) -> Body:
     return body.model_dump(mode="json", exclude_none=True)
+
+
+def openai_error(status: int, code: str, message: str) -> Body:
+    kind = "authentication_error" if status == 401 else "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def usage(answer: Answer) -> Usage:
+    n_prompt, n_said = len(answer.sampled.prompt_ids), len(answer.sampled.ids)
+    return Usage(prompt_tokens=n_prompt, completion_tokens=n_said, total_tokens=n_prompt + n_said)
+
+
+def named_logprobs(answer: Answer) -> ChatLogprobs:
+    sampled = answer.sampled
+    content = [
+        {"token": f"token_id:{token}", "logprob": logprob}
+        for token, logprob in zip(sampled.ids, sampled.logprobs, strict=True)
+    ]
+    return ChatLogprobs.model_validate({"content": content})

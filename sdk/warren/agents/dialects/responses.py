@@ -8,7 +8,7 @@ import orjson
 from pydantic import Field, JsonValue
 
 from warren.agents.conversation import Answer, Message, Question
-from warren.agents.dialects.dialect import Body, Event, Refusal, given
+from warren.agents.dialects.dialect import Body, Event, Refusal, given, openai_error
 from warren.agents.live import LiveAgent
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.chat.tool_formats import Tool
@@ -72,7 +72,7 @@ class ResponsesRequest(Frozen):
 
 
 class ResponsesDialect:
-    path = "/v1/responses"
+    paths = ("/v1/responses",)
 
     def read(self, body: Body, live: LiveAgent) -> "ResponsesTelling":
         asked = given(body, IGNORED)
@@ -89,8 +89,7 @@ class ResponsesDialect:
         return ResponsesTelling(request, _before(before, live), live)
 
     def error(self, status: int, code: str, message: str) -> Body:
-        kind = "authentication_error" if status == 401 else "invalid_request_error"
-        return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+        return openai_error(status, code, message)
 
 
 def _before(response: JsonValue, live: LiveAgent) -> tuple[Message, ...]:

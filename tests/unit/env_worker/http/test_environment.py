@@ -14,6 +14,7 @@ from warren.environment import (
     NotReplayable,
     StepResult,
 )
+from warren.observation import PromptTokens
 from warren_env_worker.environments.http.environment import Http
 from warren_env_worker.environments.http.server import ServerFailed
 from warren_env_worker.environments.openenv.environment import OpenEnv
@@ -39,7 +40,7 @@ async def opened(url: str, index: int | None = 3, **config: Any) -> Http:
 
 
 def text(result: StepResult) -> str:
-    assert not isinstance(result.observation, str)
+    assert not isinstance(result.observation, str | PromptTokens)
     return result.observation[0].content
 
 

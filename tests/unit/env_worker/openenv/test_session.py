@@ -10,6 +10,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestServer
 
 from warren.environment import Context, NotReplayable, StepResult
+from warren.observation import PromptTokens
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.openenv.server import OpenEnvFailed
 
@@ -87,7 +88,7 @@ async def opened(url: str, **config: Any) -> tuple[OpenEnv, str]:
 
 
 def text(result: StepResult) -> str:
-    assert not isinstance(result.observation, str)
+    assert not isinstance(result.observation, str | PromptTokens)
     return result.observation[0].content
 
 

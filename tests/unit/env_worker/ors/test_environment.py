@@ -12,6 +12,7 @@ from tests.support.fake_ors import FakeOrs, Fault
 from tests.support.patience import PATIENCE_S
 
 from warren.environment import ConfigError, Context, NotReplayable, StepResult
+from warren.observation import PromptTokens
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
 from warren_env_worker.host.refusal import blame
@@ -37,7 +38,7 @@ async def opened(url: str, index: int = 3, **config: Any) -> Ors:
 
 
 def texts(result: StepResult) -> list[str]:
-    assert not isinstance(result.observation, str)
+    assert not isinstance(result.observation, str | PromptTokens)
     return [shown.content for shown in result.observation]
 
 

@@ -79,6 +79,7 @@ async def test_mistakes_are_told_in_a_sentence(admin: warren.Client) -> None:
         await admin.access.create_key(user="carla", scopes=[KeyScope.ADMIN])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["events", "metrics?follow=true", "trajectories?follow=true"])
 async def test_a_stream_ends_when_its_key_is_revoked(
     gateway: Gateway, admin: warren.Client, path: str

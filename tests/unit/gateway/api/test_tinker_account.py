@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 from sqlmodel import Session, col, delete, select
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, open_gateway
 from tests.support.tinker import Json, Wire
 
+from warren_broker.port import Broker
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.key import Key
+from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, SnapshotRow, TinkerDownload, UsageRow
 from warren_gateway.tinker.paths import key_of
 from warren_schemas.files import SEAL
@@ -104,6 +106,14 @@ async def test_a_download_ends_with_its_user(gateway: Gateway, ann: Wire, sessio
     await gateway.parts.users.disable("ann")
     async with gateway.nobody.get(urlsplit(str(archive["url"])).path) as response:
         assert response.status == 404
+
+
+async def test_urls_begin_with_the_public_one(store: Store, broker: Broker, tmp_path: Path) -> None:
+    public = "https://warren.example.org/tinker"
+    async with open_gateway(store, broker, tmp_path / "runs", public_url=public) as gateway:
+        ann = Wire(gateway.ann)
+        told = await ann.get(f"sessions/{await ann.session()}/trace_export")
+    assert told["url"].startswith(f"{public}/api/v1/downloads/")
 
 
 async def test_what_is_saved_to_be_downloaded_has_names_of_its_own(ann: Wire, session: str) -> None:

@@ -9,7 +9,9 @@ from tests.support.gateway import Gateway
 from tests.support.tinker import Json, Wire
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.store.tables import Model, RequestRow, SnapshotRow
+from warren_gateway.coordinator.clients import reading
+from warren_gateway.coordinator.clients.reading import Seen
+from warren_gateway.store.tables import Model, RequestRow, ServedRow, SnapshotRow
 from warren_gateway.tinker.paths import key_of
 from warren_schemas.http.trainable import CreateModel
 from warren_schemas.users.access import CreateKey, KeyScope, ShareRun
@@ -60,6 +62,21 @@ async def test_a_number_that_no_snapshot_is_called_is_no_version(
         lambda store: store.exec(delete(SnapshotRow).where(col(SnapshotRow.name) == "7"))
     )
     await ann.post("create_sampling_session", {**wanted, "model_path": f"{path}/7"}, status=404)
+
+
+async def test_who_looks_for_requests_sees_which_versions_are_served(gateway: Gateway) -> None:
+    """Though nobody said that the run has changed: such a message may be lost."""
+    body = CreateModel(base_model="warren/tiny", name="m", key="key-of-m")
+    made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+
+    def look(store: Session) -> Seen:
+        served: Json = {"owner": "ann", "name": "n", "base_model": "warren/tiny", "since_s": 1.0}
+        store.add(ServedRow(**served, run_id=made.run, version=7, url="file:///weights/7"))
+        store.flush()
+        model = store.exec(select(Model).where(col(Model.run_id) == made.run)).one()
+        return reading.look(store, made.run, model.id, 1)
+
+    assert (await gateway.store.transact(look)).served == ((7, None),)
 
 
 async def test_what_is_to_be_downloaded_is_reached_by_its_own_kind_alone(

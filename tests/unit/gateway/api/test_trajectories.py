@@ -23,6 +23,7 @@ from tests.support.recorded import decided, has_read
 
 import warren
 from warren.cli.commands.runs import replay as commands
+from warren.cli.commands.runs import trajectories as show
 from warren.cli.options import Gateway as GatewayOption
 from warren.display.trajectory import look
 from warren.streams.export import export
@@ -228,10 +229,18 @@ async def test_a_replay_needs_a_recording_of_ones_own(
     )
     assert both.view.config and isinstance(both.view.config.source, warren.RecordedSource)
     assert both.view.config.source.where == warren.RecordingFilter(min_reward=0.5)
+    for epochs, window, key in ((2, None, "epochs"), (1, 9, "shuffle_window")):
+        with pytest.raises(warren.ConfigurationError) as unfinished:
+            await client.replay(run, config, epochs=epochs, shuffle_window=window)
+        assert f"source.{key} needs all of a recording, and {run} is queued" in str(
+            unfinished.value
+        )
     with pytest.raises(warren.ConfigurationError, match="no run run_4444"):
         await client.replay(run, config, also=["run_" + "4" * 28])
     with pytest.raises(warren.ConfigurationError, match="This can't be replayed"):
         await client.replay(run, config, also=[run])
+    with pytest.raises(warren.ConfigurationError, match="This can't be replayed"):
+        await client.replay(run, config, epochs=0)
     with pytest.raises(warren.ConfigurationError, match="This can't be replayed"):
         await client.replay(run, config, where={"reward": 1})
     for source, told in ((f"run_{0:028}", "there is no run"), (replay.id, "is a replay itself")):
@@ -284,11 +293,11 @@ async def test_the_commands_print_and_export(
     await has_read(gateway, run, 1)
     key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
     here = GatewayOption(gateway.url, key)
-    await asyncio.to_thread(commands.trajectories, run, gateway=here)
+    await asyncio.to_thread(show.trajectories, run, gateway=here)
     told = capsys.readouterr().out
     assert told.count("guess train/3, train") == 2 and "Guess a number from 1 to 9." in told
     path = tmp_path / "all.parquet"
-    for exporting in (commands.replay, commands.trajectories):
+    for exporting in (commands.replay, show.trajectories):
         await asyncio.to_thread(exporting, run, to=path, from_="1", gateway=here)
         assert capsys.readouterr().out == f"1 trajectories of {run} lie in {path}\n"
     config = tmp_path / "config.yaml"

@@ -107,6 +107,7 @@ MESSAGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(crashes=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 120), st.integers(0, 120))))
 def test_no_crash_loses_or_doubles_a_point(

@@ -1,11 +1,15 @@
 """A model that can't fit is refused before it is loaded, with what it needs, what is free, what to do."""
 
+import gc
+import shutil
+import weakref
 from pathlib import Path
 
 import pytest
 import torch
 from tests.support.base_models import base_folder
 from tests.support.trainer import BASE, FULL, LORA
+from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.trainer.child.memory_plan import count_parameters, free_bytes, obstacle
@@ -62,3 +66,40 @@ def test_a_base_that_is_loaded_already_is_shared_whatever_is_free(base_folder: P
     first = shared.make(LORA)
     free[0] = 0
     assert shared.make(LORA).base is first.base
+
+
+def test_the_base_of_a_run_that_has_ended_is_there_for_the_next_one(base_folder: Path) -> None:
+    made = ModelFactory(EngineConfig({BASE: str(base_folder)}, "memory://checkpoints"), ALONE)
+    base = loaded_base(made)
+    assert base() is not None
+    assert made.make(LORA).base is base()
+
+
+def test_a_base_that_nobody_uses_is_given_back_before_anything_else_is_loaded(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(base_folder, tmp_path / "other"))
+    config = EngineConfig({BASE: str(base_folder), "other": str(other)}, "memory://checkpoints")
+    bases: list[weakref.ref[PreTrainedModel]] = []
+    there: list[bool] = []
+
+    def free() -> None:
+        """Asked before something is loaded."""
+        there.extend(base() is not None for base in bases)
+
+    made = ModelFactory(config, ALONE, free=free)
+    bases.append(loaded_base(made))
+    made.make(LORA.model_copy(update={"base_model": "other"}))
+    bases[:] = [loaded_base(made)]
+    made.make(FULL)
+    assert there == [False, False, False]
+
+
+def loaded_base(made: ModelFactory) -> "weakref.ref[PreTrainedModel]":
+    """Of a LoRA model that is closed again."""
+    base = made.make(LORA).base
+    assert base is not None
+    found = weakref.ref(base)
+    del base
+    gc.collect()
+    return found

@@ -87,6 +87,7 @@ class TransformersEngine:
         self._sees = sees
         self._waiting = WaitingLine(limits.max_batch, limits.max_batch_tokens)
         self._batches: dict[PolicyKey, Batch] = {}
+        self._n_in_step = 0
         self._n_tokens = 0
         self._n_steps = 0
 
@@ -146,6 +147,7 @@ class TransformersEngine:
     def step(self) -> list[_Answer]:
         answers: list[_Answer] = []
         newcomers = self._waiting.admit({key: b.rows for key, b in self._batches.items()})
+        self._n_in_step = self._n_rows() + sum(map(len, newcomers.values()))
         with torch.inference_mode():
             for key, batch in list(self._batches.items()):
                 policy = self._policies.use(key)
@@ -153,17 +155,22 @@ class TransformersEngine:
             for key, rows in newcomers.items():
                 self._begin(key, rows, answers)
         self._n_steps += 1
+        self._n_in_step = 0
         return answers
 
     def statistics(self) -> EngineStatistics:
+        """After a step that raised, `n_running` are all that it computed: its batches are in pieces."""
         return EngineStatistics(
-            n_running=sum(len(batch.rows) for batch in self._batches.values()),
+            n_running=self._n_in_step or self._n_rows(),
             n_waiting=len(self._waiting),
             n_policies=len(self._policies),
             policy_bytes=self._policies.size_bytes,
             n_tokens=self._n_tokens,
             n_steps=self._n_steps,
         )
+
+    def _n_rows(self) -> int:
+        return sum(len(batch.rows) for batch in self._batches.values())
 
     def _objection(self, request: Request) -> Refusal | None:
         return objection(request, self._context_length, self._n_vocabulary, sees=self._sees)

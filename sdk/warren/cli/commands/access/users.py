@@ -96,6 +96,9 @@ def set_(
     runs_queued: Annotated[Count, Parameter(help="Runs that wait for their start.")] = None,
     runs_running: Annotated[Count, Parameter(help="Runs at work at once.")] = None,
     episodes_in_flight: Annotated[Count, Parameter(help="Episodes played at once.")] = None,
+    evaluated_models_per_hour: Annotated[
+        Count, Parameter(help="Base models loaded in an hour for evaluations alone.")
+    ] = None,
     gpu_weight: Annotated[
         Number, Parameter(help="Share of the GPUs: 2 is twice that of 1.")
     ] = None,
@@ -117,6 +120,7 @@ def set_(
         "runs_queued": runs_queued,
         "runs_running": runs_running,
         "episodes_in_flight": episodes_in_flight,
+        "evaluated_models_per_hour": evaluated_models_per_hour,
         "gpu_weight": gpu_weight,
         "stored_gib": stored_gib,
         "requests_per_s": requests_per_s,

@@ -1,9 +1,7 @@
-"""`warren replay` and `warren trajectories`."""
+"""`warren replay`."""
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,29 +10,34 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
+from warren.cli.commands.runs.trajectories import (
+    AllAttempts,
+    Follow,
+    From,
+    Limit,
+    To,
+    Wanted,
+    export_or_look,
+)
 from warren.cli.connecting import connected
 from warren.cli.follow import follow as follow_run
 from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
+from warren.client import Client
 from warren.configs import read_config, read_filter
-from warren.display.output import is_terminal, make_output, print_json
-from warren.display.trajectory import look as lines_of
+from warren.datasets.handle import Dataset
+from warren.display.output import make_output, print_json
 from warren.errors import ConfigurationError
 from warren.run import Run
-from warren.streams.export import export, writer_for
 from warren.streams.recording import Beginning, parse_beginning
 from warren_schemas.config import RecordingFilter, TrainConfig
-from warren_schemas.http import TrajectoryView
 
-From = Annotated[
-    str | None,
-    Parameter(name="--from", help="Offset, time (2026-03-01T12:00) or how long ago (2h)."),
+Into = Annotated[
+    Path | None, Parameter(help="YAML or TOML config of a run that trains on the trajectories.")
 ]
-To = Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")]
-Limit = Annotated[int | None, Parameter(help="Maximum number of trajectories.")]
-Follow = Annotated[bool, Parameter(help="Continue until the run ends.")]
-AllAttempts = Annotated[
-    bool,
-    Parameter(help="Every recorded attempt, superseded and undecided ones too."),
+Look = Annotated[bool, Parameter(help="Page through the trajectories.")]
+Sets = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", help="KEY=VALUE that overrides the --into file; repeatable."),
 ]
 Also = Annotated[
     tuple[str, ...],
@@ -44,100 +47,76 @@ Where = Annotated[
     tuple[str, ...],
     Parameter(help="With --into: KEY=VALUE that groups must meet, min_reward=0.5; repeatable."),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Which trajectories."""
-
-    start: Beginning
-    limit: int | None
-    follow: bool
-    all_attempts: bool
-
-    def of(self, run: Run) -> AsyncGenerator[TrajectoryView]:
-        return run.trajectories(
-            from_=self.start,
-            limit=self.limit,
-            follow=self.follow,
-            all_attempts=self.all_attempts,
-        )
+Epochs = Annotated[int | None, Parameter(help="With --into: how often all is gone through; 1.")]
+ShuffleWindow = Annotated[
+    int | None, Parameter(help="With --into: from so many groups the next one is drawn.")
+]
+FromArchive = Annotated[
+    bool, Parameter(help="With --into: read the archive of the run, not its stream.")
+]
+ScoreAnew = Annotated[
+    bool,
+    Parameter(
+        help="With --into: the environments of the config reward the recorded answers anew, on env workers."
+    ),
+]
+OfDataset = Annotated[
+    str | None,
+    Parameter(name="--dataset", help="With --into: uploaded trajectories, in place of RUN."),
+]
+Detach = Annotated[bool, Parameter(help="With --into: print the new run's id and exit.")]
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     """What is trained on."""
 
-    run: str
+    run: str | None
+    dataset: str | None
     also: Sequence[str]
     start: Beginning
     where: RecordingFilter
-
-
-def trajectories(
-    run: RunName,
-    /,
-    *,
-    to: To = None,
-    from_: From = None,
-    limit: Limit = None,
-    follow: Follow = False,
-    all_attempts: AllAttempts = False,
-    json: AsJson = False,
-    gateway: GatewayOptions = HERE,
-) -> int:
-    """Page through a run's trajectories: Enter shows the next one, q quits.
-
-    In a pipe, print all of them. With --to, export them to a file, one row each. Each episode comes
-    once, when the run has consumed it.
-
-    For example:
-        warren trajectories last
-        warren trajectories last --to trajectories.parquet
-        warren trajectories last --from 15m --follow
-        warren trajectories last --json | head -1
-    """
-    start = parse_beginning(from_) if from_ else None
-    wanted = _Wanted(start, limit, follow, all_attempts)
-    if to is not None:
-        writer_for(to)  # before anything is read
-        return asyncio.run(_export(run, to, gateway, wanted, as_json=json))
-    return asyncio.run(_look(run, gateway, wanted, as_json=json))
+    epochs: int | None
+    shuffle_window: int | None
+    from_archive: bool
+    score: bool
 
 
 def replay(
-    run: RunName,
+    run: RunName | None = None,
     /,
     *,
-    into: Annotated[
-        Path | None, Parameter(help="YAML or TOML config of a run that trains on the trajectories.")
-    ] = None,
+    into: Into = None,
     to: To = None,
-    look: Annotated[bool, Parameter(help="Page through the trajectories.")] = False,
+    look: Look = False,
     from_: From = None,
-    set_: Annotated[
-        tuple[str, ...],
-        Parameter(name="--set", help="KEY=VALUE that overrides the --into file; repeatable."),
-    ] = (),
+    set_: Sets = (),
     also: Also = (),
     where: Where = (),
+    epochs: Epochs = None,
+    shuffle_window: ShuffleWindow = None,
+    from_archive: FromArchive = False,
+    score: ScoreAnew = False,
+    dataset: OfDataset = None,
     limit: Limit = None,
     follow: Follow = False,
     all_attempts: AllAttempts = False,
-    detach: Annotated[
-        bool, Parameter(help="With --into: print the new run's id and exit.")
-    ] = False,
+    detach: Detach = False,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
     """Train on the recorded trajectories of a run, export them, or page through them.
 
-    A replay (--into) trains a new model without samplers or environments, with importance sampling by
-    the recorded logprobs. It also follows a run that is still running.
+    A replay (--into) trains a new model without samplers, and without environments unless they are to
+    score anew (--score), with importance sampling by the recorded logprobs. It also follows a run that
+    is still running.
 
     For example:
         warren replay last --into config.yaml --set algorithm.loss=importance_sampling
         warren replay monday --also tuesday --where min_reward=0.5 --into config.yaml
+        warren replay last --into config.yaml --epochs 3 --shuffle-window 500
+        warren replay --dataset monday --into config.yaml
+        warren replay last --score --into other_rewards.yaml
         warren replay last --to trajectories.parquet
         warren replay last --look --from 15m
     """
@@ -150,19 +129,35 @@ def replay(
         _refuse_reading_options(limit, all_attempts=all_attempts)
         config = read_config(into, set_)
         _refuse_unused(config, set_)
-        source = _Source(run, also, start, read_filter(where))
+        chosen = read_filter(where)
+        source = _Source(
+            run, dataset, also, start, chosen, epochs, shuffle_window, from_archive, score
+        )
         return asyncio.run(_replay(source, config, gateway, detach=detach, as_json=json))
-    if also or where:
-        raise ConfigurationError(f"{'--also' if also else '--where'} needs --into")
-    if set_:
-        raise ConfigurationError("--set needs --into")
-    if detach:
-        raise ConfigurationError("--detach needs --into")
-    wanted = _Wanted(start, limit, follow, all_attempts)
-    if to is not None:
-        writer_for(to)  # before anything is read
-        return asyncio.run(_export(run, to, gateway, wanted, as_json=json))
-    return asyncio.run(_look(run, gateway, wanted, as_json=json))
+    of_training = {"--also": also, "--where": where, "--set": set_, "--detach": detach}
+    of_training |= {"--epochs": epochs is not None, "--shuffle-window": shuffle_window is not None}
+    of_training |= {"--from-archive": from_archive, "--dataset": dataset is not None}
+    of_training |= {"--score": score}
+    name = _run_to_read(of_training, run)
+    wanted = Wanted(start, limit, follow, all_attempts)
+    return export_or_look(name, to, wanted, gateway, as_json=json)
+
+
+def _require_one_source(run: str | None, dataset: str | None) -> None:
+    if (run is None) == (dataset is None):
+        raise ConfigurationError(
+            "warren replay needs either a RUN or --dataset", hint="See `warren replay --help`."
+        )
+
+
+def _run_to_read(options: Mapping[str, object], run: str | None) -> str:
+    """Where it is not trained on, so these options have no effect."""
+    for option, given in options.items():
+        if given:
+            raise ConfigurationError(f"{option} needs --into")
+    if run is None:
+        raise ConfigurationError("--to and --look need a RUN")
+    return run
 
 
 def _refuse_reading_options(limit: int | None, *, all_attempts: bool) -> None:
@@ -188,6 +183,13 @@ def _refuse_unused(config: TrainConfig, overrides: Sequence[str]) -> None:
             )
 
 
+async def _replayed(client: Client, source: _Source) -> Run | Dataset:
+    """Raises `ConfigurationError`."""
+    if source.dataset is not None:
+        return await client.datasets.get(source.dataset)
+    return await client.run(source.run or "last")
+
+
 async def _replay(
     source: _Source,
     config: TrainConfig,
@@ -196,14 +198,19 @@ async def _replay(
     detach: bool,
     as_json: bool,
 ) -> int:
+    _require_one_source(source.run, source.dataset)
     output = make_output()
     async with connected(gateway) as client:
         run = await client.replay(
-            await client.run(source.run),
+            await _replayed(client, source),
             config,
             from_=source.start,
             also=[await client.run(name) for name in source.also],
             where=source.where,
+            epochs=1 if source.epochs is None else source.epochs,
+            shuffle_window=source.shuffle_window,
+            from_archive=source.from_archive,
+            score=source.score,
         )
         if not detach:
             if not as_json:
@@ -216,69 +223,3 @@ async def _replay(
     else:
         output.line(run.id)
     return codes.OK
-
-
-async def _export(
-    name: str,
-    path: Path,
-    gateway: Gateway,
-    wanted: _Wanted,
-    *,
-    as_json: bool,
-) -> int:
-    async with connected(gateway) as client:
-        run = await client.run(name)
-        async with aclosing(wanted.of(run)) as found:
-            n_written = await export(found, path)
-    if not as_json:
-        make_output().line(f"{n_written} trajectories of {run.id} lie in {path}")
-    return codes.OK
-
-
-async def _look(
-    name: str,
-    gateway: Gateway,
-    wanted: _Wanted,
-    *,
-    as_json: bool,
-) -> int:
-    async with connected(gateway) as client:
-        run = await client.run(name)
-        n_shown = await _show(run, wanted, as_json=as_json)
-    if not n_shown and not as_json:
-        make_output().line(f"{run.id} has recorded nothing there yet.")
-    return codes.OK
-
-
-async def _show(run: Run, wanted: _Wanted, *, as_json: bool) -> int:
-    is_paged = is_terminal() and sys.stdin.isatty() and not as_json
-    n_shown = 0
-    async with aclosing(wanted.of(run)) as found:
-        async for view in found:
-            if is_paged and n_shown and await _answer() == "q":
-                break
-            _print(view, as_json=as_json)
-            n_shown += 1
-    return n_shown
-
-
-def _print(view: TrajectoryView, *, as_json: bool) -> None:
-    if as_json:
-        print_json(view)
-        return
-    output = make_output()
-    for text, style in lines_of(view):
-        output.line(text, style)
-
-
-async def _answer() -> str:
-    """A line from the keyboard, without a thread that Ctrl-C could not end."""
-    loop = asyncio.get_running_loop()
-    typed: asyncio.Future[str] = loop.create_future()
-    print("-- Enter: next, q: leave -- ", end="", flush=True)
-    loop.add_reader(sys.stdin, lambda: typed.done() or typed.set_result(sys.stdin.readline()))
-    try:
-        line = await typed
-    finally:
-        loop.remove_reader(sys.stdin)
-    return line.strip().lower() if line else "q"
