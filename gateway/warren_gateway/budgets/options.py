@@ -10,7 +10,7 @@ _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class BudgetOptions(Frozen):
-    requests_per_s_per_owner: Annotated[float, Field(gt=0, le=1_000_000)] = 200.0
+    requests_per_s_per_owner: Annotated[float, Field(ge=0.01, le=1_000_000)] = 200.0
     """Requests a second that one user may send for long."""
     request_burst_per_owner: _Count = 1000
     """Requests that one user may send at once."""

@@ -112,13 +112,13 @@ async def test_a_user_has_no_more_queued_runs_than_may_be(gateway: Gateway) -> N
 
 
 @pytest.mark.parametrize(
-    "budgets", [BudgetOptions(requests_per_s_per_owner=1e-3, request_burst_per_owner=2)]
+    "budgets", [BudgetOptions(requests_per_s_per_owner=1e-2, request_burst_per_owner=2)]
 )
 async def test_a_user_who_asks_too_often_is_told_to_wait(gateway: Gateway) -> None:
     for expected in (200, 200, 429):
         async with gateway.ann.get("/v1/budgets") as response:
             assert response.status == expected
-    assert 900 <= int(response.headers["Retry-After"]) <= 1000
+    assert 90 <= int(response.headers["Retry-After"]) <= 100
     async with gateway.bob.get("/v1/budgets") as response:
         assert response.status == 200
 

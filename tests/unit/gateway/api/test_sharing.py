@@ -136,7 +136,7 @@ async def test_limits_are_set_for_one_user_and_hold_at_once(gateway: Gateway) ->
 
 
 async def test_a_user_with_a_rate_of_their_own_is_held_to_it(gateway: Gateway) -> None:
-    await gateway.parts.user_limits.change("bob", Limits(requests_per_s=1e-3))
+    await gateway.parts.user_limits.change("bob", Limits(requests_per_s=1e-2))
     statuses = [await status(gateway.bob, "/v1/budgets") for _ in range(8)]
     assert statuses[0] == 200 and statuses[-1] == 429
     assert await status(gateway.ann, "/v1/budgets") == 200
