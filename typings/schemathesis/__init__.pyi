@@ -18,6 +18,7 @@ class HookContext: ...
 
 class Case:
     path: str
+    formatted_path: str
     query: dict[str, object] | None
     meta: _Meta | None
 
