@@ -26,7 +26,7 @@ from sqlmodel import Session, create_engine
 from warren_gateway.private import make_private_file
 from warren_gateway.store.group_commit import GroupCommit
 from warren_gateway.store.migrate import upgrade
-from warren_gateway.store.reading import is_refused_write, reading
+from warren_gateway.store.reading import JSON_COLUMNS, SQLITE, is_refused_write, reading
 from warren_schemas.ids import new_id
 
 T = TypeVar("T")
@@ -190,7 +190,7 @@ def _postgres(url: str) -> Engine:
     }
     given = make_url(url).query
     ours = {name: value for name, value in limits.items() if name not in given}
-    return create_engine(url, pool_pre_ping=True, connect_args=ours)
+    return create_engine(url, pool_pre_ping=True, connect_args=ours, **JSON_COLUMNS)
 
 
 def _make_file(path: str | None) -> None:
@@ -206,7 +206,7 @@ def _make_file(path: str | None) -> None:
 def _sqlite(url: str) -> Engine:
     """A commit is on the disk before it is told of: what workers and samplers have heard outlives a
     power cut, or they would be ahead of the store that comes back."""
-    engine = create_engine(url, connect_args={"check_same_thread": False})
+    engine = create_engine(url, **SQLITE)
 
     def configure(connection: Any, _record: object) -> None:
         cursor = connection.cursor()

@@ -15,16 +15,18 @@ class Run(SQLModel, table=True):
     __tablename__: ClassVar[Any] = "run"
     __table_args__ = (
         UniqueConstraint("owner", "idempotency_key"),
-        Index("ix_run_owner_state", "owner", "state"),
+        Index("ix_run_owner", "owner", "id"),
+        Index("ix_run_owner_state", "owner", "state", "id"),
+        Index("ix_run_state", "state", "id"),
         Index("ix_run_owner_sweep", "owner", "sweep"),
     )
 
     id: str = Field(primary_key=True)
-    owner: str = Field(index=True)
+    owner: str
     name: str
     idempotency_key: str | None = None
     config: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
-    state: str = Field(index=True)
+    state: str
     phase: str | None = None
     waiting_for: str | None = None
     waiting_since_s: float | None = None
