@@ -1,7 +1,8 @@
 """Walk through the waiting jobs in order, and give each what is left."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from warren_gateway.scheduling.policy import reasons
 from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
@@ -15,6 +16,9 @@ N_NEXT = 4
 """Jobs of a base model and kind that count as next: as many as may be admitted while one gets ready."""
 
 _Needs = tuple[str, bool, int, int | None]
+_needs: Callable[[WaitingJob], _Needs] = attrgetter(
+    "base_model", "is_full", "n_gpus", "memory_bytes"
+)
 
 
 def decide(
@@ -80,7 +84,7 @@ class _Walk:
         return able, unable
 
     def go_through(self, jobs: Sequence[WaitingJob]) -> None:
-        for job in jobs:
+        for job in self._reservations.had_one(jobs):
             if self._reservations.needs_one(job) and not self.uses[job.owner].is_at_quota:
                 self._reservations.keep(job)
         for job in jobs:
@@ -98,25 +102,17 @@ class _Walk:
         use = self.uses[job.owner]
         if use.is_at_quota:
             self._at_quota.append(job)
-        elif self._has_free_slot(job):
+        elif self._may_fit(needs := _needs(job), job) and self._workers.place(job):
             use.n_held += 1
             self.admitted.append(job.model)
         else:
+            self._in_vain.add(needs)
             self._without_room.append(job)
             self._make_room(job)
 
-    def _has_free_slot(self, job: WaitingJob) -> bool:
-        needs = _needs(job)
-        if needs in self._in_vain:
-            return self._has_own(job) and self._workers.place(job)
-        if self._workers.place(job):
-            return True
-        self._in_vain.add(needs)
-        return False
-
-    def _has_own(self, job: WaitingJob) -> bool:
-        """One that is kept for this job is room that the others did not see."""
-        return self._reservations.kept_for(job) is not None
+    def _may_fit(self, needs: _Needs, job: WaitingJob) -> bool:
+        """A worker that is kept for this job is room that the others did not see."""
+        return needs not in self._in_vain or self._reservations.kept_for(job) is not None
 
     def _make_room(self, job: WaitingJob) -> None:
         if not self._workers.trains(job):
@@ -135,7 +131,7 @@ class _Walk:
 
     def places(self, unable: Sequence[tuple[WaitingJob, str]]) -> dict[ModelId, Place]:
         found: dict[ModelId, Place] = {}
-        n_own: Counter[str] = Counter()
+        n_own = dict.fromkeys(self.uses, 0)
         for n_ahead, (job, reason) in enumerate(self._left(unable)):
             ours = n_own[job.owner]
             found[job.model] = Place(n_ahead + 1, ours, n_ahead - ours, reason)
@@ -179,7 +175,3 @@ class _Walk:
         if needs not in known:
             known[needs] = reasons.no_room(job, self._workers)
         return known[needs]
-
-
-def _needs(job: WaitingJob) -> _Needs:
-    return job.base_model, job.is_full, job.n_gpus, job.memory_bytes

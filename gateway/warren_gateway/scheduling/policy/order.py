@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from operator import attrgetter
 
 from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
 
@@ -14,10 +15,20 @@ LEAST_WEIGHT = 1e-9
 class Use:
     """The use of one owner. GPUs are counted in whole numbers, so that no order of adding matters."""
 
-    __slots__ = ("_n_slots", "_share", "n_gpus_shared", "n_gpus_whole", "n_held")
+    __slots__ = (
+        "_n_slots",
+        "_used_gpu_s",
+        "_weight",
+        "most_held",
+        "n_gpus_shared",
+        "n_gpus_whole",
+        "n_held",
+    )
 
     def __init__(self, share: OwnerShare, n_slots: int) -> None:
-        self._share, self._n_slots = share, n_slots
+        self._n_slots, self._used_gpu_s = n_slots, share.used_gpu_s
+        self._weight = max(share.weight, LEAST_WEIGHT)
+        self.most_held = share.most_held
         self.n_held = 0
         self.n_gpus_whole = self.n_gpus_shared = 0
 
@@ -30,15 +41,11 @@ class Use:
     @property
     def weighted(self) -> float:
         n_gpus = self.n_gpus_whole + self.n_gpus_shared / self._n_slots
-        return (self._share.used_gpu_s + HELD_S * n_gpus) / max(self._share.weight, LEAST_WEIGHT)
-
-    @property
-    def most_held(self) -> int | None:
-        return self._share.most_held
+        return (self._used_gpu_s + HELD_S * n_gpus) / self._weight
 
     @property
     def is_at_quota(self) -> bool:
-        return self._share.most_held is not None and self.n_held >= self._share.most_held
+        return self.most_held is not None and self.n_held >= self.most_held
 
 
 def uses(
@@ -59,14 +66,17 @@ def uses(
 
 
 def sorted_by_class(jobs: Iterable[WaitingJob]) -> list[WaitingJob]:
-    return sorted(jobs, key=lambda job: (not job.is_interrupted, -job.priority, job.number))
+    """Interrupted ones first, then by priority, then as they were submitted. Sorting is stable, and a key in C takes
+    a third of the time of one in Python."""
+    found = sorted(jobs, key=attrgetter("number"))
+    found.sort(key=attrgetter("is_interrupted", "priority"), reverse=True)
+    return found
 
 
 def classes(jobs: Iterable[WaitingJob], known: Mapping[str, Use]) -> Iterator[list[WaitingJob]]:
     """The jobs of each class (interrupted, then by priority), in order. Whom a job is given a place
     is charged for it, so that owners take turns by their weights."""
-    by_class = groupby(sorted_by_class(jobs), lambda job: (job.is_interrupted, job.priority))
-    for _, of_class in by_class:
+    for _, of_class in groupby(sorted_by_class(jobs), attrgetter("is_interrupted", "priority")):
         yield list(_by_turns(of_class, known))
 
 

@@ -10,6 +10,7 @@ at a time: their free places are idle meanwhile (`benchmarks/scheduling` says wh
 """
 
 from collections import Counter
+from collections.abc import Iterable
 
 from warren_gateway.scheduling.policy.inputs import HeldJob, WaitingJob
 from warren_gateway.scheduling.policy.workers import Worker, Workers
@@ -26,6 +27,10 @@ class Reservations:
         """Jobs of each base model that found no place."""
         self._in_vain: set[tuple[str, int, int | None, bool]] = set()
         self._kept = {w.state.reserved_for: w for w in workers.active if w.state.reserved_for}
+
+    def had_one(self, jobs: Iterable[WaitingJob]) -> list[WaitingJob]:
+        """Those that a worker was kept for by the last decision."""
+        return [job for job in jobs if job.model in self._kept]
 
     def needs_one(self, job: WaitingJob | HeldJob) -> bool:
         return job.is_whole or not self._workers.trains(job)
