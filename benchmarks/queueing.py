@@ -6,11 +6,13 @@ Starts `warren up` on this machine (in-process broker, SQLite, one trainer), or 
 once: from the end of one to the start of the next, and whether they start in the order of the queue. Then many
 queue behind one that has the trainer: latency of submitting, listing, and showing a run with its place, each beside
 that of an answer that touches nothing (404), which shows how busy the gateway's process is. Asked before anything
-trains, while one run trains, and while all the others are queued.
+trains, while one run trains, while all the others are queued, and when the trainer is drained, so that they are
+queued and nothing trains: as where the GPUs are on other machines, for what trains here wants the same processors.
 """
 
 import argparse
 import asyncio
+import contextlib
 import signal
 import tempfile
 import time
@@ -29,6 +31,7 @@ from tests.system.test_up import line_with, running, short_run, stop
 import warren
 from warren_gateway.store.tables import Model
 from warren_schemas.config import TrainConfig
+from warren_schemas.control import WorkerRole
 from warren_schemas.events import RunState, StepCompleted
 
 N_LOOKS = 50
@@ -75,7 +78,13 @@ async def queue_many(client: warren.Client, url: str, n_runs: int) -> None:
     place = (await newest.refresh()).queue
     print(f"the newest is number {place.number if place else None}")
     await tell_latencies(client, url, f"one trains, {n_runs} are queued")
+    for worker in await client.workers():
+        if worker.role is WorkerRole.TRAINER:
+            await client.access.drain_worker(worker.id)
     await first.cancel()
+    with contextlib.suppress(warren.RunCancelled):
+        await first.result()
+    await tell_latencies(client, url, f"nothing trains, {n_runs} are queued")
 
 
 async def until_trained(run: warren.Run) -> None:
