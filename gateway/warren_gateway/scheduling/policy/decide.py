@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 
 from warren_gateway.scheduling.policy import reasons
@@ -19,6 +20,20 @@ _Needs = tuple[str, bool, int, int | None]
 _needs: Callable[[WaitingJob], _Needs] = attrgetter(
     "base_model", "is_full", "n_gpus", "memory_bytes"
 )
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Jobs of the same needs: what is so for one of them is so for all."""
+
+    impossible: str | None
+    """Why no end of another job would help."""
+    is_small: bool
+    """A worker that trains its base model takes it beside others."""
+    is_in_vain: bool = False
+    """It did not fit once, so it does not fit again until a worker is let go."""
+    no_room: str | None = None
+    """Why it waits; a sentence, made when it is first asked for."""
 
 
 def decide(
@@ -54,10 +69,9 @@ class _Walk:
         self.admitted: list[ModelId] = []
         self._workers = workers
         self._reservations = Reservations(workers, now_s)
-        self._without_room: list[WaitingJob] = []
+        self._without_room: list[tuple[WaitingJob, _Kind]] = []
         self._at_quota: list[WaitingJob] = []
-        self._in_vain: set[_Needs] = set()
-        """What did not fit once does not fit again, until a worker is let go."""
+        self._kinds: dict[_Needs, _Kind] = {}
 
     def count_untaken(self, jobs: Sequence[HeldJob]) -> None:
         """Admitted jobs have the first claim."""
@@ -71,12 +85,8 @@ class _Walk:
         """Jobs that wait for room alone, and the others with their reasons."""
         able: list[WaitingJob] = []
         unable: list[tuple[WaitingJob, str]] = []
-        known: dict[_Needs, str | None] = {}
         for job in waiting:
-            needs = _needs(job)
-            if needs not in known:
-                known[needs] = reasons.impossible(job, self._workers)
-            reason = known[needs] or job.blocked_by
+            reason = self._kind_of(job).impossible or job.blocked_by
             if reason is None:
                 able.append(job)
             else:
@@ -102,32 +112,29 @@ class _Walk:
         use = self.uses[job.owner]
         if use.is_at_quota:
             self._at_quota.append(job)
-        elif self._may_fit(needs := _needs(job), job) and self._workers.place(job):
+        elif self._may_fit(kind := self._kind_of(job), job) and self._workers.place(job):
             use.n_held += 1
             self.admitted.append(job.model)
         else:
-            self._in_vain.add(needs)
-            self._without_room.append(job)
-            self._make_room(job)
+            kind.is_in_vain = True
+            self._without_room.append((job, kind))
+            if kind.is_small:
+                self._reservations.n_small_ahead[job.base_model] += 1
+            else:
+                self._make_room(job)
 
-    def _may_fit(self, needs: _Needs, job: WaitingJob) -> bool:
+    def _may_fit(self, kind: _Kind, job: WaitingJob) -> bool:
         """A worker that is kept for this job is room that the others did not see."""
-        return needs not in self._in_vain or self._reservations.kept_for(job) is not None
+        return not kind.is_in_vain or self._reservations.kept_for(job) is not None
 
     def _make_room(self, job: WaitingJob) -> None:
-        if not self._workers.trains(job):
-            if (worker := self._workers.to_load(job)) is not None:
-                worker.loads = job.base_model
-            else:
-                self._reserve(job)
-        elif job.is_whole:
-            self._reserve(job)
-        else:
-            self._reservations.n_small_ahead[job.base_model] += 1
-
-    def _reserve(self, job: WaitingJob) -> None:
-        if self._reservations.reserve(job):
-            self._in_vain.clear()
+        """For one that needs a worker to itself, or a worker that loads its base model."""
+        loader = None if self._workers.trains(job) else self._workers.to_load(job)
+        if loader is not None:
+            loader.loads = job.base_model
+        elif self._reservations.reserve(job):
+            for kind in self._kinds.values():
+                kind.is_in_vain = False
 
     def places(self, unable: Sequence[tuple[WaitingJob, str]]) -> dict[ModelId, Place]:
         found: dict[ModelId, Place] = {}
@@ -141,10 +148,9 @@ class _Walk:
     def _left(self, unable: Sequence[tuple[WaitingJob, str]]) -> Iterator[tuple[WaitingJob, str]]:
         """What was not admitted, those that are next first, with reasons."""
         kept_for = {w.reserved: w for w in self._workers.active if w.reserved is not None}
-        known: dict[_Needs, str] = {}
-        for job in self._without_room:
+        for job, kind in self._without_room:
             worker = kept_for.get(job.model)
-            yield job, reasons.kept(worker) if worker else self._sentence(job, known)
+            yield job, reasons.kept(worker) if worker else self._no_room(job, kind)
         for job in self._at_quota:
             yield job, reasons.quota(self.uses[job.owner])
         sentence_of = {job.model: reason for job, reason in unable}
@@ -155,7 +161,8 @@ class _Walk:
         """The first of those that wait for room alone, or for a base model that is being loaded."""
         n_found: Counter[tuple[str, bool]] = Counter()
         found: list[ModelId] = []
-        for job in (*self._without_room, *self._awaiting_load(unable)):
+        ours = [job for job, _ in self._without_room]
+        for job in (*ours, *self._awaiting_load(unable)):
             kind = job.base_model, job.is_whole
             if n_found[kind] < N_NEXT:
                 n_found[kind] += 1
@@ -170,8 +177,15 @@ class _Walk:
             if known[needs]:
                 yield job
 
-    def _sentence(self, job: WaitingJob, known: dict[_Needs, str]) -> str:
+    def _no_room(self, job: WaitingJob, kind: _Kind) -> str:
+        if kind.no_room is None:
+            kind.no_room = reasons.no_room(job, self._workers)
+        return kind.no_room
+
+    def _kind_of(self, job: WaitingJob) -> _Kind:
         needs = _needs(job)
-        if needs not in known:
-            known[needs] = reasons.no_room(job, self._workers)
-        return known[needs]
+        if (kind := self._kinds.get(needs)) is None:
+            is_small = self._workers.trains(job) and not job.is_whole
+            kind = _Kind(reasons.impossible(job, self._workers), is_small)
+            self._kinds[needs] = kind
+        return kind
