@@ -21,6 +21,9 @@ _NAMES = {
     "runs_dir": Parameter(show_default=False),
     "archive_url": Parameter(name="--archive", env_var="WARREN_ARCHIVE_URL", show_default=False),
     "datasets_url": Parameter(name="--datasets", env_var="WARREN_DATASETS_URL", show_default=False),
+    "adapters_url": Parameter(
+        name="--uploaded-adapters", env_var="WARREN_ADAPTERS_URL", show_default=False
+    ),
     "public_url": Parameter(env_var="WARREN_PUBLIC_URL", show_default=False),
 }
 name_options(GatewayOptions, _NAMES)

@@ -23,6 +23,7 @@ from warren_gateway.access.callers import Callers
 from warren_gateway.access.first_key import ensure_key
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
+from warren_gateway.adapters.service import Adapters
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
@@ -142,6 +143,7 @@ async def _serve(
         reports=Reports(store),
         evaluations=Evaluations(store),
         datasets=datasets,
+        adapters=Adapters(store, settings.adapters_url, datasets.uploads, limits),
         remote_sessions=RemoteSessions(broker, progress.runs, budgets),
         served=served,
         names=ServedNames(store, lambda: served.offered, progress.posted),

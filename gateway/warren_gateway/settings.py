@@ -68,6 +68,9 @@ class GatewayOptions(Frozen):
     datasets_url: str = _in_home("datasets", "file://")
     """Folder or fsspec URL for data sets; the same at every gateway of a store (default: `datasets` in the home
     folder)."""
+    adapters_url: str = _in_home("adapters", "file://")
+    """Folder or fsspec URL for adapters that users upload; the same at every gateway of a store, and read by the GPU
+    workers (default: `adapters` in the home folder)."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT

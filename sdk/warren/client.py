@@ -11,6 +11,7 @@ from typing import Self
 from urllib.parse import quote, urlencode
 
 from warren.access import Access
+from warren.adapters.handle import Adapters, model_with
 from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.configs import ConfigLike, submission, to_config
 from warren.connection.renewals import Renewals
@@ -76,6 +77,11 @@ class Client(ModelClient):
         """Data sets: upload, find, delete."""
         return Datasets(self._transport)
 
+    @property
+    def adapters(self) -> Adapters:
+        """LoRA adapters of yours: upload, find, delete."""
+        return Adapters(self._transport)
+
     @pending
     async def train(
         self,
@@ -124,6 +130,7 @@ class Client(ModelClient):
         *,
         policy: str | None = None,
         model: str | None = None,
+        adapter: str | None = None,
         environments: Sequence[str] = (),
         episodes: int | None = None,
         samples: int | None = None,
@@ -132,15 +139,16 @@ class Client(ModelClient):
     ) -> Evaluation:
         """Submit an evaluation, which trains nothing: a run of its own.
 
-        Of a base model (`model`, or that of `config`), or with `policy="RUN@150"`, `"RUN@best"` or `"RUN@last"` of a
+        Of a base model (`model`, or that of `config`), of an `adapter` that you uploaded, or with `policy="RUN@150"`, `"RUN@best"` or `"RUN@last"` of a
         checkpoint of a run that is over; then `config` may be left out: it is that run's. `environments` are
         names that stand in for the config's; `episodes`, `samples` and `temperature` go before its section `evaluation`.
         Raises `ConfigurationError`.
         """
+        brought = await model_with(self.adapters, adapter, policy, model)
         chosen = await evaluated(config, policy, model, self._trained)
         asked = {"episodes": episodes, "samples": samples, "temperature": temperature}
         made = config_of_evaluation(
-            chosen, model=model, environments=environments, evaluation=asked
+            chosen, model=brought or model, environments=environments, evaluation=asked
         )
         return Evaluation(await self.train(made, idempotency_key=idempotency_key))
 
@@ -213,15 +221,20 @@ class Client(ModelClient):
 
     @pending
     async def serve(
-        self, name: str, run: Run | str | None = None, *, model: str | None = None
+        self,
+        name: str,
+        run: Run | str | None = None,
+        *,
+        model: str | None = None,
+        adapter: str | None = None,
     ) -> ServedView:
         """Serve a model under a name, or point the name elsewhere; requests under way are not disturbed.
 
         `run` is `"RUN@best"`, `"RUN@last"`, `"RUN@150"` (after that step) or `"RUN@CHECKPOINT"`; without an `@`, or
-        a `Run`, the name follows what the run publishes. `model` is a base model. Raises `ConfigurationError`,
+        a `Run`, the name follows what the run publishes. `model` is a base model, `adapter` one that you uploaded. Raises `ConfigurationError`,
         `NotFound`, and `GatewayError` (409) for a policy that is not kept.
         """
-        body = await target(name, run, model, self._trained)
+        body = await target(name, run, model, adapter, self._trained)
         return await self._transport.post("/v1/served", ServedView, body)
 
     @pending

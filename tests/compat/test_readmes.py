@@ -8,6 +8,7 @@ from tests.compat.test_cli_surface import GOLDEN as COMMAND_LINE
 
 import warren
 from warren.access import Access
+from warren.adapters.handle import Adapters
 from warren.datasets.handle import Datasets
 from warren_gateway.api.table import ROUTES
 
@@ -29,8 +30,16 @@ HANDLES = {
     "future": warren.Future,
     "client.access": Access,
     "client.datasets": Datasets,
+    "client.adapters": Adapters,
 }
-NOT_REQUESTS = {"client.access", "client.datasets", "client.settings", "run.id", "run.state"}
+NOT_REQUESTS = {
+    "client.access",
+    "client.adapters",
+    "client.datasets",
+    "client.settings",
+    "run.id",
+    "run.state",
+}
 """Attributes that speak for themselves."""
 COMMANDS = {
     line.removeprefix("warren ")

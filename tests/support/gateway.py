@@ -17,6 +17,7 @@ from warren_gateway.access.callers import Callers
 from warren_gateway.access.key import Key
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
+from warren_gateway.adapters.service import Adapters
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.table import ROUTES
@@ -130,6 +131,9 @@ async def open_gateway(
     models = Models(store, broker, relay, waiters, queue, follower, limits=OwnerLimits(options))
     served = Served(store, registry)
     pool, questions = Budgets(options), Questions(broker)
+    datasets = Datasets(
+        store, f"file://{runs_dir}/datasets", runs_dir / "cache", OwnerLimits(options)
+    )
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -148,8 +152,9 @@ async def open_gateway(
         recordings=Recordings(store),
         reports=Reports(store),
         evaluations=Evaluations(store),
-        datasets=Datasets(
-            store, f"file://{runs_dir}/datasets", runs_dir / "cache", OwnerLimits(options)
+        datasets=datasets,
+        adapters=Adapters(
+            store, f"file://{runs_dir}/adapters", datasets.uploads, OwnerLimits(options)
         ),
         remote_sessions=RemoteSessions(broker, runs, pool, sessions),
         served=served,

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Annotated
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from warren_gateway.api.problems import Refusal
 from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.datasets import folder
+from warren_gateway.datasets.assembling import check_part
 from warren_gateway.datasets.folder import Folder
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveInt
@@ -129,8 +131,7 @@ async def upload_part(call: Call[UploadPart]) -> web.StreamResponse:
         takes.sha256,
         offset=takes.offset,
         data=data,
-        kind=takes.kind,
-        first_line=takes.first_line,
+        check=partial(check_part, kind=takes.kind, first_line=takes.first_line),
     )
     return reply(progress)
 

@@ -8,6 +8,7 @@ from warren_gateway.access.audit import Audit
 from warren_gateway.access.callers import Callers
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
+from warren_gateway.adapters.service import Adapters
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.checking.service import Checking
 from warren_gateway.datasets.service import Datasets
@@ -53,6 +54,7 @@ class Parts:
     reports: Reports
     evaluations: Evaluations
     datasets: Datasets
+    adapters: Adapters
     remote_sessions: RemoteSessions
     served: Served
     names: ServedNames

@@ -20,6 +20,7 @@ from warren_gateway.access.problems import (
     NotPermitted,
     UserConflict,
 )
+from warren_gateway.adapters.refusals import ADAPTER_PROBLEMS, of_adapters
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets.problems import (
     DatasetInUse,
@@ -53,7 +54,7 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
 _OURS = (
-    BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyHasEnded, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
+    *ADAPTER_PROBLEMS, BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyHasEnded, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
     NoSuchRun, NoSuchUser, NotPermitted, OutOfOrder, OverBudget, RunHasEnded, RunInUse, StoreUnavailable, UnusableCheckpoint, UnusableDataset,
     UnusableSource, UserConflict, WrongState, WrongUpload, *MODEL_PROBLEMS,
 )  # fmt: skip
@@ -145,6 +146,8 @@ def _of_ours(error: Exception) -> Refusal:
         return _of_access(error)
     if isinstance(error, _DATASETS):
         return _of_datasets(error)
+    if isinstance(error, ADAPTER_PROBLEMS):
+        return Refusal(*of_adapters(error))
     if isinstance(error, OverBudget):
         return _over_budget(error)
     if isinstance(error, MODEL_PROBLEMS):
@@ -244,12 +247,12 @@ def _of_datasets(
             )
         case FullFolder():
             log.warning("%s", error)
-            message = "The gateway's folder of data sets is full; nothing was stored."
-            hint = "Its operator can make room, and so can you: `warren data rm NAME`."
+            message = f"The gateway's {error.folder} is full; nothing was stored."
+            hint = "Its operator can make room, and so can you: `warren data rm NAME`, `warren adapters rm NAME`."
             return Refusal(507, Problem(code="storage_full", message=message, hint=hint))
         case FilesUnavailable():
             log.warning("%s", error)
-            return _away("folder of data sets")
+            return _away(error.folder)
 
 
 def _over_budget(error: OverBudget) -> Refusal:

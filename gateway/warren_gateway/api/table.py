@@ -5,6 +5,7 @@
 
 from warren_gateway.api import (
     access,
+    adapters,
     datasets,
     dead_letters,
     env_workers,
@@ -53,6 +54,7 @@ ROUTES: tuple[Route, ...] = (
     *trajectories.ROUTES,
     *serving.ROUTES,
     *datasets.ROUTES,
+    *adapters.ROUTES,
     *trainable.ROUTES,
     *openai.ROUTES,
     *tinker_sessions.ROUTES,

@@ -27,7 +27,7 @@ class BudgetOptions(Frozen):
     episodes_in_flight_per_owner: _Count = 100_000
     """Episodes of one user's runs that are played at once."""
     stored_gib_per_owner: Annotated[float, Field(gt=0, le=1e9)] = 10_000.0
-    """GiB of checkpoints, policies and data sets of one user; whoever stores as much is refused a further run."""
+    """GiB of checkpoints, policies, data sets and adapters of one user; whoever stores as much is refused a further run."""
     streams_per_owner: _Count = 128
     """Streams of events, followed metrics and trajectories that one user may have open."""
     streams: Annotated[int, Field(ge=1, le=900)] = 512

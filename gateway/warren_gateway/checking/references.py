@@ -1,8 +1,10 @@
-"""What a config refers to at this gateway: recordings, checkpoints and data sets. All that is wrong is told at once."""
+"""What a config refers to at this gateway: recordings, checkpoints, data sets and adapters. All that is wrong is told at once."""
 
 from sqlmodel import Session
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.adapters.problems import UnusableAdapter
+from warren_gateway.adapters.resolving import with_adapter
 from warren_gateway.datasets.problems import UnusableDataset
 from warren_gateway.datasets.resolving import resolved
 from warren_gateway.runs.checkpoints import UnusableCheckpoint, require_checkpoint
@@ -26,5 +28,9 @@ def mistakes_in_references(
     try:
         config = resolved(session, viewer, config)
     except UnusableDataset as error:
+        mistakes.append(str(error))
+    try:
+        config = with_adapter(session, viewer, config)
+    except UnusableAdapter as error:
         mistakes.append(str(error))
     return mistakes, config

@@ -57,7 +57,7 @@ def assemble(
 
 def _lines(files: Folder, owner: str, sha256: str, kind: DatasetKind) -> Iterator[bytes]:
     rest = b""
-    for chunk in _chunks(files, owner, sha256):
+    for chunk in parts_of(files, owner, sha256):
         *lines, rest = (rest + chunk).split(b"\n")
         yield from lines
         if len(rest) > kind.max_row_bytes:
@@ -66,8 +66,8 @@ def _lines(files: Folder, owner: str, sha256: str, kind: DatasetKind) -> Iterato
         raise WrongUpload("the last line has no line end")
 
 
-def _chunks(files: Folder, owner: str, sha256: str) -> Iterator[bytes]:
-    """Each part begins where the one before ends; others are left of an upload that was given up."""
+def parts_of(files: Folder, owner: str, sha256: str) -> Iterator[bytes]:
+    """What was uploaded, piece by piece. Each part begins where the one before ends; others are left of an upload that was given up."""
     there, offset = set(files.names(folder.parts(owner, sha256))), 0
     while (part := folder.part(owner, sha256, offset)).rpartition("/")[2] in there:
         with files.reading(part) as file:

@@ -37,27 +37,30 @@ def split_file(dataset: str, split: str) -> str:
 class StoredFile:
     """Its methods raise `FilesUnavailable`, `FullFolder`, as the folder's do."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, what: str) -> None:
         self._file = file
+        self._what = what
 
     def read(self, size: int = -1, /) -> bytes:
-        with _told():
+        with _told(self._what):
             return self._file.read(size)
 
     def write(self, data: bytes, /) -> int:
-        with _told():
+        with _told(self._what):
             return self._file.write(data)
 
     def close(self) -> None:
-        with _told():
+        with _told(self._what):
             self._file.close()
 
 
 class Folder:
     """Methods raise `FilesUnavailable`, and those that write `FullFolder`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, what: str = "data sets") -> None:
+        """`what` it holds, for messages."""
         self._url = url
+        self._what = what
         self._opened: tuple[Any, str] | None = None
 
     def write(self, name: str, data: bytes) -> None:
@@ -70,7 +73,7 @@ class Folder:
             path = f"{root}/{name}"
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
             file: BinaryIO = files.open(path, "wb")
-        with closing(StoredFile(file)) as stored:
+        with closing(StoredFile(file, self._what)) as stored:
             yield stored
 
     @contextmanager
@@ -82,7 +85,7 @@ class Folder:
         with self._asked() as (files, root):
             file: BinaryIO = files.open(f"{root}/{name}", "rb")
             file.seek(offset)
-        return StoredFile(file)
+        return StoredFile(file, self._what)
 
     def names(self, name: str) -> list[str]:
         """Of the files in a folder, sorted; none where it isn't there."""
@@ -113,7 +116,7 @@ class Folder:
 
     @contextmanager
     def _asked(self) -> Generator[tuple[Any, str]]:
-        with _told():
+        with _told(self._what):
             if self._opened is None:
                 core: Any = import_module("fsspec.core")  # has no types
                 self._opened = core.url_to_fs(self._url)
@@ -122,7 +125,7 @@ class Folder:
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _told(what: str) -> Generator[None]:
     """Each kind of file system has errors of its own, and botocore's are no `OSError`."""
     try:
         yield
@@ -130,4 +133,4 @@ def _told() -> Generator[None]:
         is_full = isinstance(error, OSError) and error.errno in _FULL
         kind = FullFolder if is_full else FilesUnavailable
         reason = f"{type(error).__name__}: {error}"
-        raise kind(f"the folder of data sets can't be used: {reason}") from error
+        raise kind(f"the folder of {what} can't be used: {reason}", what) from error

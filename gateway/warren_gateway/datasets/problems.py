@@ -24,7 +24,11 @@ class DatasetInUse(Exception):
 
 
 class FilesUnavailable(Exception):
-    """The folder of data sets can't be used, by whatever error of its file system."""
+    """The folder of data sets, or of adapters, can't be used, by whatever error of its file system."""
+
+    def __init__(self, reason: str, what: str = "data sets") -> None:
+        super().__init__(reason)
+        self.folder = f"folder of {what}"
 
 
 class FullFolder(FilesUnavailable):

@@ -1,4 +1,4 @@
-"""Uploads: a file comes in parts of whole lines, each checked when it comes.
+"""Uploads: a file comes in parts; those of rows are whole lines, and each is checked when it comes.
 
 Invariants
 - A part counts once the store says so, and parts follow each other without a gap, whichever gateway took them:
@@ -10,6 +10,7 @@ Invariants
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 
 from sqlmodel import Session, col, delete, func, select
@@ -17,14 +18,12 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets import folder
-from warren_gateway.datasets.assembling import check_part
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import OutOfOrder
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import DatasetRow, DatasetUploadRow
 from warren_gateway.usage.limits import OwnerLimits
 from warren_gateway.usage.space import lack_of_space
-from warren_schemas.datasets.rows import DatasetKind
 from warren_schemas.http import UploadProgress
 
 FORGOTTEN_S = 86_400.0
@@ -33,7 +32,7 @@ FORGOTTEN_S = 86_400.0
 class Uploads:
     def __init__(self, store: Store, files: Folder, limits: OwnerLimits) -> None:
         self._store = store
-        self._files = files
+        self.files = files
         self._limits = limits
 
     async def progress(self, owner: str, sha256: str) -> UploadProgress:
@@ -47,10 +46,9 @@ class Uploads:
         *,
         offset: int,
         data: bytes,
-        kind: DatasetKind,
-        first_line: int,
+        check: Callable[[bytes], None] | None = None,
     ) -> UploadProgress:
-        """Take in a part; one that has come before changes nothing.
+        """Take in a part; one that has come before changes nothing. `check` raises `WrongUpload`, in a thread.
 
         Raises `OutOfOrder`, `WrongUpload`, `OverBudget`, `FilesUnavailable`, `FullFolder`, `StoreUnavailable`.
         """
@@ -61,8 +59,9 @@ class Uploads:
             raise OutOfOrder(known)
         if offset == 0:
             await self._drop_forgotten(owner)
-        await asyncio.to_thread(check_part, data, kind, first_line)
-        await asyncio.to_thread(self._files.write, folder.part(owner, sha256, offset), data)
+        if check is not None:
+            await asyncio.to_thread(check, data)
+        await asyncio.to_thread(self.files.write, folder.part(owner, sha256, offset), data)
         return await self._store.transact(partial(_note, owner, sha256, offset, len(data)))
 
     def _room_for(self, owner: str, sha256: str, n_bytes: int, session: Session) -> UploadProgress:
@@ -73,7 +72,7 @@ class Uploads:
         before_s = time.time() - FORGOTTEN_S
         names = await self._store.transact(partial(_forgotten, owner, before_s))
         for name in names:
-            await asyncio.to_thread(self._files.remove, name)
+            await asyncio.to_thread(self.files.remove, name)
         await self._store.transact(partial(_forget_old, owner, before_s, names))
 
 

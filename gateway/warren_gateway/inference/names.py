@@ -3,7 +3,7 @@
 Invariants
 - To repoint a name is one transaction, and every request asks the store: it is answered by what the name
   pointed to when it came, and none finds a name without anything behind it.
-- What a name points to is kept. Its run can't be deleted; the coordinator of a run that goes on has the trainer keep
+- What a name points to is kept. Its run or its adapter can't be deleted; the coordinator of a run that goes on has the trainer keep
   the version, also for `KEPT_S` after the name points elsewhere, for requests may be under way with it. `limits_number`
   rises with what is to be kept, so that no step is committed that was decided without it (`run_leases.fence`).
 - A name is used by its owner, by admins, and by whoever may read the run that it points to.
@@ -19,12 +19,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, delete, func, or_, select
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.adapters.stored import VERSION, find, reference_of
 from warren_gateway.inference.pinning import NEWEST, CannotServe, Pinned, after_step, of_checkpoint
 from warren_gateway.runs.kept_versions import KEPT_S
 from warren_gateway.runs.owned import NoSuchRun, owned_run, read_by, readable_run
 from warren_gateway.runs.verbs import told
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run, ServedRow
+from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow
 from warren_schemas.events import RunState
 from warren_schemas.http import RemoveServed, ServedView, ServeModel
 from warren_schemas.ids import RunId
@@ -44,6 +45,8 @@ class _Target:
     base_model: str
     run: Run | None = None
     pinned: Pinned = NEWEST
+    adapter: str | None = None
+    """Id of one that was uploaded."""
 
 
 class ServedNames:
@@ -58,28 +61,29 @@ class ServedNames:
     async def point(self, viewer: Viewer, wanted: ServeModel) -> ServedView:
         """Make a name, or repoint it; to where it points already changes nothing.
 
-        Raises `CannotServe`, `NoSuchRun`, `StoreUnavailable`.
+        Raises `CannotServe`, `NoSuchRun`, `NoSuchAdapter`, `StoreUnavailable`.
         """
         if wanted.name in self._offered():
             raise CannotServe(f"A base model is named {wanted.name}", "Choose another name.")
-        work = partial(point_name, viewer, wanted)
+        work = partial(_pointed, viewer, wanted)
         try:
-            row = await self._store.transact(work)
+            view = await self._store.transact(work)
         except IntegrityError:  # somebody else made the name, a moment earlier
-            row = await self._store.transact(work)
+            view = await self._store.transact(work)
         self._posted()
-        return _view(row)
+        return view
 
     async def remove(self, viewer: Viewer, wanted: RemoveServed) -> ServedView:
         """What it pointed to; nobody finds it any more. Raises `NoSuchName`, `StoreUnavailable`."""
-        row = await self._store.transact(partial(_remove, viewer, wanted))
+        view = await self._store.transact(partial(_remove, viewer, wanted))
         self._posted()
-        return _view(row)
+        return view
 
     async def listed(self, viewer: Viewer) -> tuple[ServedView, ...]:
         """Those that this viewer may use, their own first. Raises `StoreUnavailable`."""
-        rows = await self._store.read(partial(names_of, viewer))
-        return tuple(map(_view, rows))
+        return await self._store.read(
+            lambda session: tuple(_view(session, row) for row in names_of(viewer, session))
+        )
 
 
 def find_name(session: Session, viewer: Viewer, name: str) -> ServedRow | None:
@@ -117,8 +121,12 @@ def _in_force(session: Session, owner: str, name: str) -> ServedRow | None:
     return session.exec(query).one_or_none()
 
 
+def _pointed(viewer: Viewer, wanted: ServeModel, session: Session) -> ServedView:
+    return _view(session, point_name(viewer, wanted, session))
+
+
 def point_name(viewer: Viewer, wanted: ServeModel, session: Session) -> ServedRow:
-    """Raises `CannotServe`, `NoSuchRun`."""
+    """Raises `CannotServe`, `NoSuchRun`, `NoSuchAdapter`."""
     target = _target(session, viewer, wanted)
     before = _in_force(session, viewer.user, wanted.name)
     if before is not None and _points_there(before, target):
@@ -131,7 +139,11 @@ def point_name(viewer: Viewer, wanted: ServeModel, session: Session) -> ServedRo
 
 
 def _target(session: Session, viewer: Viewer, wanted: ServeModel) -> _Target:
-    """With a lock on the run's row, so that nobody decides a step meanwhile."""
+    """With a lock on the run's row, so that nobody decides a step meanwhile, or on the adapter's."""
+    if wanted.adapter is not None:
+        found = find(session, viewer, wanted.adapter, for_use=True)
+        pinned = Pinned(version=VERSION, url=found.url)
+        return _Target(found.base_model, pinned=pinned, adapter=found.id)
     if wanted.run is None:
         return _Target(wanted.base_model or "")
     run = owned_run(session, viewer, wanted.run, for_update=True)
@@ -148,8 +160,8 @@ def _target(session: Session, viewer: Viewer, wanted: ServeModel) -> _Target:
 def _points_there(row: ServedRow, target: _Target) -> bool:
     run = None if target.run is None else target.run.id
     pinned = target.pinned
-    return (row.base_model, row.run_id, row.step, row.version) == (
-        target.base_model, run, pinned.step, pinned.version
+    return (row.base_model, row.run_id, row.step, row.version, row.adapter_id) == (
+        target.base_model, run, pinned.step, pinned.version, target.adapter
     )  # fmt: skip
 
 
@@ -184,6 +196,7 @@ def _insert(session: Session, owner: str, name: str, target: _Target) -> ServedR
         step=pinned.step,
         version=pinned.version,
         url=pinned.url,
+        adapter_id=target.adapter,
         since_s=time.time(),
     )
     session.add(row)
@@ -194,16 +207,18 @@ def _insert(session: Session, owner: str, name: str, target: _Target) -> ServedR
     return row
 
 
-def _remove(viewer: Viewer, wanted: RemoveServed, session: Session) -> ServedRow:
+def _remove(viewer: Viewer, wanted: RemoveServed, session: Session) -> ServedView:
     owner = wanted.owner or viewer.user
     row = _in_force(session, owner, wanted.name) if viewer.owns(owner) else None
     if row is None:
         raise NoSuchName(wanted.name)
+    view = _view(session, row)
     _retire(session, row)
-    return row
+    return view
 
 
-def _view(row: ServedRow) -> ServedView:
+def _view(session: Session, row: ServedRow) -> ServedView:
+    adapter = None if row.adapter_id is None else session.get_one(AdapterRow, row.adapter_id)
     return ServedView(
         name=row.name,
         owner=row.owner,
@@ -211,5 +226,6 @@ def _view(row: ServedRow) -> ServedView:
         run=None if row.run_id is None else RunId(row.run_id),
         step=row.step,
         version=row.version,
+        adapter=None if adapter is None else reference_of(adapter),
         since_s=row.since_s,
     )

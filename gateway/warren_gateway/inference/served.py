@@ -11,6 +11,9 @@ from sqlmodel import Session, col, select
 from sqlmodel.sql.expression import SelectOfScalar
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.adapters.problems import NoSuchAdapter
+from warren_gateway.adapters.stored import find, policy_of, reference_of
+from warren_gateway.adapters.stored import listed as listed_adapters
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.inference.names import find_name, names_of
 from warren_gateway.inference.pinning import has_base, starts_with_adapter
@@ -19,7 +22,8 @@ from warren_gateway.registry import Registry
 from warren_gateway.runs.checkpoints import policies_of
 from warren_gateway.runs.owned import read_by, readable_run
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, Run, SnapshotRow
+from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow, SnapshotRow
+from warren_schemas.config.numbers import is_dataset_reference
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
 from warren_schemas.ids import ModelId, can_be_id
@@ -66,14 +70,12 @@ class Served:
         return await self._store.read(partial(_kept_snapshot, viewer, model, name))
 
     async def listed(self, viewer: Viewer) -> list[ServedModel]:
-        """Base models, the names that are served, then for each run its policy as it moves on, and the newest
-        one pinned.
+        """Base models, the names that are served, adapters, then for each run its policy as it moves on, and the
+        newest one pinned.
 
         Raises `StoreUnavailable`.
         """
-        names, rows = await self._store.read(
-            lambda session: (names_of(viewer, session), _trained(viewer, session))
-        )
+        names, adapters, rows = await self._store.read(partial(_listed, viewer))
         named = [
             ServedModel(
                 id=row.name if row.owner == viewer.user else f"{row.owner}/{row.name}",
@@ -88,7 +90,11 @@ class Served:
             for run, model in rows
             for name in (run.id, *(f"{run.id}@{step}" for step, _ in model.policies[-1:]))
         ]
-        return bare + named + trained
+        brought = [
+            ServedModel(id=reference_of(row), created=int(row.created_s), owned_by=row.owner)
+            for row in adapters
+        ]
+        return bare + named + brought + trained
 
 
 def _bare(base_model: str) -> PolicyRef:
@@ -98,8 +104,12 @@ def _bare(base_model: str) -> PolicyRef:
 def _named(viewer: Viewer, name: str, session: Session) -> PolicyRef | None:
     """What is served under a name now."""
     row = find_name(session, viewer, name)
-    if row is None or row.run_id is None:
-        return None if row is None else _bare(row.base_model)
+    if row is None:
+        return None
+    if row.adapter_id is not None:
+        return policy_of(session.get_one(AdapterRow, row.adapter_id))
+    if row.run_id is None:
+        return _bare(row.base_model)
     model = session.exec(select(Model).where(col(Model.run_id) == row.run_id)).one()
     return _newest(model) if row.version is None else _exactly(model, row.version, row.url)
 
@@ -109,11 +119,21 @@ def _policy(viewer: Viewer, name: str, session: Session) -> PolicyRef:
     of, at, which = name.partition("@")
     found = _model(viewer, of, session)
     if found is None:
-        raise NoSuchModel(name)
+        return _adapter(viewer, name, session)
     run, model = found
     if model.is_clients:
         return _snapshot(session, model, which if at else None, name)
     return _pinned(run, model, which, name) if at else _newest(model)
+
+
+def _adapter(viewer: Viewer, name: str, session: Session) -> PolicyRef:
+    """Of one that was uploaded. Raises `NoSuchModel`."""
+    if not is_dataset_reference(name):
+        raise NoSuchModel(name)
+    try:
+        return policy_of(find(session, viewer, name))
+    except NoSuchAdapter as error:
+        raise NoSuchModel(name) from error
 
 
 def _snapshot(session: Session, model: Model, which: str | None, name: str) -> PolicyRef:
@@ -192,6 +212,13 @@ def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | N
     model = session.exec(select(Model).where(is_it)).first()
     run = None if model is None else readable_run(session, viewer, model.run_id)
     return None if run is None or model is None else (run, model)
+
+
+def _listed(
+    viewer: Viewer, session: Session
+) -> tuple[list[ServedRow], list[AdapterRow], list[tuple[Run, Model]]]:
+    names, adapters = names_of(viewer, session), listed_adapters(session, viewer)
+    return names, adapters, _trained(viewer, session)
 
 
 def _trained(viewer: Viewer, session: Session) -> list[tuple[Run, Model]]:

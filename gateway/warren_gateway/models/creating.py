@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.adapters.resolving import row_to_start_with, with_adapter
 from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.kept import resolve
@@ -40,7 +41,7 @@ class Created:
 def insert_model(
     session: Session, viewer: Viewer, body: CreateModel, limits: OwnerLimits
 ) -> Created:
-    """Raises `NoSuchKept`, `InvalidOp`, `OverBudget`."""
+    """Raises `NoSuchKept`, `InvalidOp`, `UnusableAdapter`, `OverBudget`."""
     config = _config(session, viewer, body)
     run = _run(viewer.user, body, config)
     if (known := with_key_of(run, session)) is not None:
@@ -50,7 +51,13 @@ def insert_model(
         touch(known, session)
         return Created(known, model, is_new=False, is_alike=is_alike)
     require_allowed(viewer, run.priority)
-    insert_run(run, viewer, config, limits, session)
+    exact, adapter = config, None
+    if body.begin_from is None:  # else its weights are the checkpoint's
+        exact = with_adapter(session, viewer, config)
+        adapter = row_to_start_with(session, exact)
+    if exact != config:
+        run.submitted, run.config = run.config, exact.model_dump(mode="json")
+    insert_run(run, viewer, exact, limits, session, adapter)
     model = _model_of(session, run)
     model.is_clients, model.metadata_ = True, body.metadata
     session.add(model)

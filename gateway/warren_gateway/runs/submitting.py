@@ -7,13 +7,14 @@ from sqlmodel import Session, col, select
 from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.problems import NotPermitted
+from warren_gateway.adapters.resolving import row_to_start_with, with_adapter
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets.resolving import note_read, resolved
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.runs.sources import require_source
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
-from warren_gateway.store.tables import HistoryRow, JobRow, Model, Run, User
+from warren_gateway.store.tables import AdapterRow, HistoryRow, JobRow, Model, Run, User
 from warren_gateway.usage.limits import InForce, OwnerLimits, n_queued
 from warren_gateway.usage.stored_bytes import GIB, stored_bytes
 from warren_schemas.config import FullUpdate, LiveSource, TrainConfig
@@ -47,16 +48,16 @@ def insert_unless_known(
 ) -> Run | None:
     """Insert the run, unless its key has made one already: that one.
 
-    Raises `UnusableSource`, `UnusableDataset`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
+    Raises `UnusableSource`, `UnusableDataset`, `UnusableAdapter`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
     """
     if (known := with_key_of(run, session)) is not None:
         return known
     require_allowed(viewer, run.priority)
     require_source(session, viewer, config)
-    exact = resolved(session, viewer, config)
+    exact = with_adapter(session, viewer, resolved(session, viewer, config))
     if exact != config:
         run.submitted, run.config = run.config, exact.model_dump(mode="json")
-    insert_run(run, viewer, exact, limits, session)
+    insert_run(run, viewer, exact, limits, session, row_to_start_with(session, exact))
     note_read(session, run.id, exact)
     return None
 
@@ -79,16 +80,21 @@ def with_key_of(run: Run, session: Session) -> Run | None:
 
 
 def insert_run(
-    run: Run, viewer: Viewer, config: TrainConfig, limits: OwnerLimits, session: Session
+    run: Run,
+    viewer: Viewer,
+    config: TrainConfig,
+    limits: OwnerLimits,
+    session: Session,
+    adapter: AdapterRow | None,
 ) -> None:
-    """With its model and its first event. Raises `UnusableCheckpoint`, `OverBudget`."""
+    """With its model, which starts with `adapter`, and its first event. Raises `UnusableCheckpoint`, `OverBudget`."""
     _require_space(session, run.owner, require_queue_place(session, run.owner, limits))
     checkpoint_url = require_checkpoint(session, viewer, config)
     if run.client_lease_s is not None:
         run.client_until_s = store_time_s(session) + run.client_lease_s
     session.add(run)
     session.flush()
-    model = model_row(run, config, checkpoint_url)
+    model = model_row(run, config, checkpoint_url, adapter)
     session.add(model)
     session.flush()
     session.add(job_row(run, config, model))
@@ -99,13 +105,16 @@ def insert_run(
     post(session, run_events(run.id), RunEvent(envelope=envelope, at_s=run.created_s, body=queued))
 
 
-def model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Model:
+def model_row(
+    run: Run, config: TrainConfig, checkpoint_url: str | None, adapter: AdapterRow | None
+) -> Model:
     spec = ModelSpec(
         base_model=config.model.base,
         update=config.model.update,
         seed=config.seed,
         deterministic=config.model.deterministic,
         critic=config.algorithm.critic is not None,
+        start_adapter_url=None if adapter is None else adapter.url,
     )
     return Model(
         id=new_model_id(),
@@ -113,6 +122,7 @@ def model_row(run: Run, config: TrainConfig, checkpoint_url: str | None) -> Mode
         base_model=spec.base_model,
         spec=spec.model_dump(mode="json"),
         checkpoint_url=checkpoint_url,
+        adapter_id=None if adapter is None else adapter.id,
     )
 
 
@@ -151,7 +161,7 @@ def _require_space(session: Session, owner: str, most: InForce) -> None:
     stored_gib = stored_bytes(session, owner) / GIB
     if stored_gib >= most.stored_gib:
         raise OverBudget(
-            f"You store {stored_gib:.3g} GiB of checkpoints, policies and data sets, and may store"
+            f"You store {stored_gib:.3g} GiB of checkpoints, policies, data sets and adapters, and may store"
             f" {most.stored_gib:g}; `warren usage --by run` and `warren data ls` show which, `warren runs delete"
-            f" RUN` and `warren data rm NAME` delete one"
+            f" RUN` and `warren data rm NAME` delete one, `warren adapters rm NAME` too"
         )

@@ -1,11 +1,19 @@
-"""What is kept for an owner: checkpoints of their runs, the policies that samplers can load, their data sets."""
+"""What is kept for an owner: checkpoints of their runs, the policies that samplers can load, their data sets and
+adapters."""
 
 from collections.abc import Iterator
 
 from sqlalchemy import literal_column
 from sqlmodel import Session, col, func, select
 
-from warren_gateway.store.tables import Checkpoint, DatasetRow, Model, Run, SnapshotRow
+from warren_gateway.store.tables import (
+    AdapterRow,
+    Checkpoint,
+    DatasetRow,
+    Model,
+    Run,
+    SnapshotRow,
+)
 
 GIB = 1024**3
 
@@ -14,10 +22,12 @@ _HAS_POLICIES = col(Model.policy_bytes) > literal_column("0")
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Of all runs and data sets of this owner."""
+    """Of all runs, data sets and adapters of this owner."""
     size = func.coalesce(func.sum(col(DatasetRow.size_bytes)), 0)
     of_datasets = session.exec(select(size).where(col(DatasetRow.owner) == owner)).one()
-    return sum(stored_by_run(session, owner).values()) + int(of_datasets)
+    size = func.coalesce(func.sum(col(AdapterRow.size_bytes)), 0)
+    of_adapters = session.exec(select(size).where(col(AdapterRow.owner) == owner)).one()
+    return sum(stored_by_run(session, owner).values()) + int(of_datasets) + int(of_adapters)
 
 
 def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:

@@ -5,7 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warren_schemas.base import Listed
-from warren_schemas.config.numbers import Name, NonNegativeInt, PositiveFloat, PositiveInt
+from warren_schemas.config.numbers import (
+    AdapterReference,
+    Name,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
 from warren_schemas.text.written import Config
 
 
@@ -29,9 +35,10 @@ class LoraUpdate(Config):
     """Names of target modules that get no adapter."""
     seed: NonNegativeInt | None = None
     """Seeds the adapter's initial weights; null uses the run's seed."""
-    start_adapter: Name | None = None
-    """Name of an adapter that the GPU workers offer (`--adapter NAME=FOLDER`): training starts with
-    its weights. Null starts from the unchanged base model."""
+    start_adapter: AdapterReference | None = None
+    """Training starts with the weights of this adapter: one that you uploaded (`warren adapters upload`), as NAME or
+    NAME@DIGEST, with `rank`, `alpha` and `targets` taken from it where you leave them out; else one that the GPU workers
+    offer (`--adapter NAME=FOLDER`). Null starts from the unchanged base model."""
 
 
 Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]

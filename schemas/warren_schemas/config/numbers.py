@@ -1,5 +1,6 @@
 """Numbers and names, with the limits that other languages and databases share."""
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -38,8 +39,23 @@ NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _OWNER_PATTERN = "[a-z0-9][a-z0-9._-]{0,31}"
 
 DatasetName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-DatasetReference = Annotated[
-    str, Field(pattern=f"^({_OWNER_PATTERN}/)?{NAME_PATTERN}(@[0-9a-f]{{6,64}})?$")
+_REFERENCE_PATTERN = f"({_OWNER_PATTERN}/)?{NAME_PATTERN}(@[0-9a-f]{{6,64}})?"
+DatasetReference = Annotated[str, Field(pattern=f"^{_REFERENCE_PATTERN}$")]
+
+AdapterReference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=196,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}(@[0-9a-f]{6,64})?$",
+    ),
 ]
+"""Of an adapter that was uploaded, like a data set's; or a name that GPU workers give one of theirs."""
+
+
+def is_dataset_reference(text: str) -> bool:
+    return re.fullmatch(_REFERENCE_PATTERN, text) is not None
+
+
 SplitName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]

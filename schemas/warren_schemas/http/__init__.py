@@ -4,6 +4,7 @@ What the modules export is exported here, so that a new body needs no line in th
 """
 
 from warren_schemas.http import (
+    adapters,
     checkpoints,
     datasets,
     deployment,
@@ -13,6 +14,11 @@ from warren_schemas.http import (
     serving,
     trainable,
 )
+from warren_schemas.http.adapters import *
+from warren_schemas.http.adapters import AdapterDeleted as AdapterDeleted
+from warren_schemas.http.adapters import AdapterList as AdapterList
+from warren_schemas.http.adapters import ChooseAdapter as ChooseAdapter
+from warren_schemas.http.adapters import CreateAdapter as CreateAdapter
 from warren_schemas.http.checkpoints import *
 from warren_schemas.http.checkpoints import PolicyView as PolicyView
 from warren_schemas.http.datasets import *
@@ -46,6 +52,7 @@ from warren_schemas.http.serving import ServeModel as ServeModel
 from warren_schemas.http.trainable import *
 
 __all__: list[str] = []
+__all__ += adapters.__all__
 __all__ += checkpoints.__all__
 __all__ += datasets.__all__
 __all__ += deployment.__all__

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
+from warren_schemas.config.numbers import DatasetReference
 from warren_schemas.ids import RunId
 
 __all__ = ["ServedView"]
@@ -26,7 +27,7 @@ ServedName = Annotated[
 
 
 class ServeModel(Frozen):
-    """Exactly one of `base_model` and `run`; of a run at most one of `step` and `checkpoint`."""
+    """Exactly one of `base_model`, `run` and `adapter`; of a run at most one of `step` and `checkpoint`."""
 
     name: ServedName
     base_model: Annotated[str, Field(min_length=1, max_length=128)] | None = None
@@ -36,11 +37,13 @@ class ServeModel(Frozen):
     """The policy in force after this step of the run."""
     checkpoint: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """The policy of this checkpoint of the run."""
+    adapter: DatasetReference | None = None
+    """An adapter that was uploaded; the version that is the newest now, unless a digest is given."""
 
     @model_validator(mode="after")
     def _points_to_one_thing(self) -> Self:
-        if (self.base_model is None) == (self.run is None):
-            raise ValueError("give either base_model or run")
+        if [self.base_model, self.run, self.adapter].count(None) != 2:
+            raise ValueError("give one of base_model, run and adapter")
         if self.run is None and (self.step is not None or self.checkpoint is not None):
             raise ValueError("step and checkpoint are of a run")
         if self.step is not None and self.checkpoint is not None:
@@ -61,11 +64,13 @@ class ServedView(Frozen):
     owner: str
     base_model: str
     run: RunId | None = None
-    """Null: the name is of the base model itself."""
+    """Null: the name is of the base model itself, or of an adapter."""
     step: NonNegativeInt | None = None
     """Of the run, after which its policy is in force; null where the name follows the run."""
     version: NonNegativeInt | None = None
     """Of the policy."""
+    adapter: str | None = None
+    """`OWNER/NAME@DIGEST` of an adapter that was uploaded."""
     since_s: float
 
     @property

@@ -20,6 +20,8 @@ class ModelSpec(Frozen):
     """Never share a batch with other models, which would change the last bits."""
     critic: bool = False
     """Whether the model has a value head."""
+    start_adapter_url: str | None = None
+    """Where the adapter lies that `update.start_adapter` names, if a user uploaded it."""
 
 
 def is_full(spec: ModelSpec) -> bool:

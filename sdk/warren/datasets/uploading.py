@@ -1,18 +1,14 @@
-"""A file to the gateway, part by part.
-
-Invariants: a part is whole lines; before the first one, and after each loss of the connection, the gateway says how
-far the file has come, so nothing is sent twice that arrived, by whichever gateway.
-"""
+"""A file of rows to the gateway. Invariant: each part is whole lines."""
 
 import asyncio
-import time
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from warren.connection.transport import Transport
+from warren.connection.uploading import upload_file
 from warren.datasets.sources import Source, lines
-from warren.errors import GatewayError, GatewayUnreachable
 from warren_schemas.http import UploadProgress
 
 PART_BYTES = 512 * 1024
@@ -28,27 +24,8 @@ class _Part(NamedTuple):
 
 async def upload(transport: Transport, source: Source, *, reconnect_s: float) -> None:
     """Raises `ConfigurationError`, `GatewayError`, `GatewayUnreachable`."""
-    waits, alive_s, reached = transport.backoff.delays(), time.monotonic(), -1
-    while True:
-        try:
-            progress = await transport.get(
-                f"{_PATH}?{urlencode({'sha256': source.file.sha256})}", UploadProgress
-            )
-            if progress.received_bytes > reached:
-                reached = progress.received_bytes
-                waits, alive_s = transport.backoff.delays(), time.monotonic()
-            await _send_rest(transport, source, progress.received_bytes)
-            return
-        except (GatewayUnreachable, GatewayError) as error:
-            if not _is_passing(error) or time.monotonic() - alive_s >= reconnect_s:
-                raise
-            await asyncio.sleep(next(waits))
-
-
-def _is_passing(error: GatewayUnreachable | GatewayError) -> bool:
-    """What is stored goes by nobody's waiting: its owner has to make room."""
-    code = getattr(error, "code", "")
-    return code == "upload_out_of_order" or (error.retryable and code != "over_budget")
+    send_rest = partial(_send_rest, transport, source)
+    await upload_file(transport, _PATH, source.file.sha256, send_rest, reconnect_s=reconnect_s)
 
 
 async def _send_rest(transport: Transport, source: Source, received: int) -> None:

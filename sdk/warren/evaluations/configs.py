@@ -18,7 +18,7 @@ from warren_schemas.http import CheckpointMetricsView
 def config_of_evaluation(
     config: TrainConfig | None,
     *,
-    model: str | None = None,
+    model: str | ModelConfig | None = None,
     environments: Sequence[str] = (),
     evaluation: Mapping[str, object] | None = None,
 ) -> TrainConfig:
@@ -32,13 +32,14 @@ def config_of_evaluation(
                 "Nothing says what to evaluate",
                 hint="Give a config, a policy of a run, or a base model and environments.",
             )
+        base = model.base if isinstance(model, ModelConfig) else model
         config = to_config(
-            {"model": {"base": model}, "environments": [{"name": name} for name in environments],
+            {"model": {"base": base}, "environments": [{"name": name} for name in environments],
              "evaluation": {}, "limits": {"steps": 0}}
         )  # fmt: skip
     changes: dict[str, object] = {}
     if model is not None:
-        changes["model"] = ModelConfig(base=model)
+        changes["model"] = ModelConfig(base=model) if isinstance(model, str) else model
     if environments:
         changes["environments"] = tuple(EnvironmentConfig(name=name) for name in environments)
     asked = {key: value for key, value in (evaluation or {}).items() if value is not None}

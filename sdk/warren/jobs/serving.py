@@ -18,13 +18,14 @@ async def target(
     name: str,
     run: Run | str | None,
     base_model: str | None,
+    adapter: str | None,
     find: Callable[[str], Coroutine[object, None, Run]],
 ) -> ServeModel:
-    """Of `"RUN@best"`, of a run to be followed, or of a base model. Raises `ConfigurationError`, `NotFound`."""
-    if (run is None) == (base_model is None):
-        raise ConfigurationError("Give either a run or a base model")
+    """Of `"RUN@best"`, of a run to be followed, of a base model or of an adapter. Raises `ConfigurationError`, `NotFound`."""
+    if [run, base_model, adapter].count(None) != 2:
+        raise ConfigurationError("Give one of a run, a base model and an adapter")
     if run is None:
-        return _body(name=name, base_model=base_model)
+        return _body(name=name, base_model=base_model, adapter=adapter)
     if isinstance(run, Run):
         return await _of_run(name, run, None)
     chosen, at, which = run.partition("@")

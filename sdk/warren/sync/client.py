@@ -13,7 +13,9 @@ from warren.run import Run as AsyncRun
 from warren.settings import Settings
 from warren.streams.recording import Beginning
 from warren.sync.access import Access
+from warren.sync.adapters import Adapters
 from warren.sync.datasets import Dataset, Datasets
+from warren.sync.deployment import Deployment
 from warren.sync.episodes import Episodes
 from warren.sync.evaluation import Evaluation
 from warren.sync.run import Run
@@ -22,26 +24,19 @@ from warren.sync.trainable import TrainableModel
 from warren_schemas.check import RunCheck
 from warren_schemas.config import RecordingFilter, Update
 from warren_schemas.http import (
-    DeadLetterDetails,
-    DeadLetterView,
-    Health,
-    QueueView,
     ServedView,
     TrainableView,
-    WorkerView,
 )
 from warren_schemas.http.runs import OnDisconnect
-from warren_schemas.users.budgets import BudgetView
 
 T = TypeVar("T")
 
 
-class Client:
+class Client(Deployment):
     """See `warren.Client`; this one is open at once."""
 
     def __init__(self, client: asynchronous.Client) -> None:
-        self._client = client
-        self._thread = LoopThread()
+        super().__init__(LoopThread(), client)
         self._thread.call(client.__aenter__())
         self._closing = weakref.finalize(self, _close, self._thread, client)
 
@@ -68,6 +63,11 @@ class Client:
     def datasets(self) -> Datasets:
         """Data sets: upload, find, delete."""
         return Datasets(self._thread, self._client.datasets)
+
+    @property
+    def adapters(self) -> Adapters:
+        """LoRA adapters of yours: upload, find, delete."""
+        return Adapters(self._thread, self._client.adapters)
 
     def train(
         self,
@@ -102,6 +102,7 @@ class Client:
         *,
         policy: str | None = None,
         model: str | None = None,
+        adapter: str | None = None,
         environments: Sequence[str] = (),
         episodes: int | None = None,
         samples: int | None = None,
@@ -113,6 +114,7 @@ class Client:
             config,
             policy=policy,
             model=model,
+            adapter=adapter,
             environments=environments,
             episodes=episodes,
             samples=samples,
@@ -211,11 +213,16 @@ class Client:
         return Episodes(self._thread, made)
 
     def serve(
-        self, name: str, run: Run | str | None = None, *, model: str | None = None
+        self,
+        name: str,
+        run: Run | str | None = None,
+        *,
+        model: str | None = None,
+        adapter: str | None = None,
     ) -> ServedView:
-        """Serve `run="RUN@best"`, what a run publishes, or a base model under a name; repoint it."""
+        """Serve `run="RUN@best"`, what a run publishes, a base model or an adapter under a name; repoint it."""
         chosen = str(run.id) if isinstance(run, Run) else run
-        return self._call(self._client.serve(name, chosen, model=model))
+        return self._call(self._client.serve(name, chosen, model=model, adapter=adapter))
 
     def served(self) -> tuple[ServedView, ...]:
         """The names that you may use, yours first."""
@@ -233,41 +240,6 @@ class Client:
         """Your newest runs, the newest first, or those of a sweep; at most `limit`, which is at most 500."""
         found = self._call(self._client.runs(limit=limit, sweep=sweep))
         return [Run(self._thread, run) for run in found]
-
-    def workers(self) -> tuple[WorkerView, ...]:
-        """Samplers, trainers and env workers that are alive."""
-        return self._call(self._client.workers())
-
-    def queues(self) -> tuple[QueueView, ...]:
-        """The work queues, and how many messages wait in each."""
-        return self._call(self._client.queues())
-
-    def budgets(self) -> tuple[BudgetView, ...]:
-        """How much of what users share you have in use, and your limits."""
-        return self._call(self._client.budgets())
-
-    def dead_letters(self, *, limit: int = 100) -> tuple[DeadLetterView, ...]:
-        """Messages that were given up, oldest first: those of your runs."""
-        return self._call(self._client.dead_letters(limit=limit))
-
-    def dead_letter(self, letter: str) -> DeadLetterDetails:
-        """One of them, with its items."""
-        return self._call(self._client.dead_letter(letter))
-
-    def republish_dead_letter(self, letter: str) -> DeadLetterView:
-        """Send it to the queue that it came from."""
-        return self._call(self._client.republish_dead_letter(letter))
-
-    def drop_dead_letter(self, letter: str) -> DeadLetterView:
-        """Forget it."""
-        return self._call(self._client.drop_dead_letter(letter))
-
-    def health(self) -> Health:
-        """Who answers at the gateway's address; needs no API key."""
-        return self._call(self._client.health())
-
-    def _call(self, answer: Coroutine[object, None, T]) -> T:
-        return self._thread.call(answer)
 
     def _run(self, answer: Coroutine[object, None, AsyncRun]) -> Run:
         return Run(self._thread, self._call(answer))

@@ -64,7 +64,7 @@ class PlayedWorld(World):
             )  # fmt: skip
             session.add(run)
             session.flush()
-            model = model_row(run, config, self.checkpoint_url)
+            model = model_row(run, config, self.checkpoint_url, None)
             model.id = self.model
             session.add(model)
         self.load()

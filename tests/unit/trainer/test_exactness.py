@@ -122,6 +122,24 @@ def test_training_starts_with_an_adapter(base_folder: Path, tmp_path: Path) -> N
     assert weights_of(engine) == weights_of(trained)
 
 
+def test_an_adapter_that_a_user_uploaded_lies_where_the_spec_says(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    """Its name is its user's, whatever the worker offers under it; without an address a checkpoint takes its place."""
+    trained = opened(engine_for(base_folder, tmp_path), LORA)
+    policy = done(
+        apply_all(trained, [forward_backward(random_batch(1)), optim_step(), PublishPolicy()])[-1]
+    ).policy
+    assert policy is not None
+    update = LORA.update.model_copy(update={"start_adapter": "ann/a@4f2a91"})
+    spec = LORA.model_copy(update={"update": update, "start_adapter_url": policy.url})
+    engine = opened(starting_from(base_folder, tmp_path / "other", "/nowhere"), spec)
+    assert weights_of(engine) == weights_of(trained)
+    bare = spec.model_copy(update={"start_adapter_url": None})
+    engine = opened(starting_from(base_folder, tmp_path / "third", "/nowhere"), bare)
+    assert weights_of(engine) == weights_of(opened(engine_for(base_folder, tmp_path / "4"), LORA))
+
+
 @pytest.mark.parametrize(
     ("change", "hint"),
     [

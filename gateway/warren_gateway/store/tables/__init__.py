@@ -8,6 +8,7 @@ Invariant: a change of state and the messages that announce it (rows of `outbox`
 
 from sqlmodel import SQLModel
 
+from warren_gateway.store.tables.adapters import AdapterRow
 from warren_gateway.store.tables.clients import RequestRow, SnapshotRow
 from warren_gateway.store.tables.datasets import (
     DatasetRow,
@@ -33,6 +34,7 @@ from warren_gateway.store.tables.users import ApiKey, AuditRow, User
 from warren_gateway.store.tables.workers import DrainedWorker
 
 __all__ = [
+    "AdapterRow",
     "ApiKey",
     "AuditRow",
     "Checkpoint",

@@ -50,6 +50,8 @@ class Model(SQLModel, table=True):
         default=0, sa_column=Column(BigInteger, nullable=False, server_default="0")
     )
     """Of the newest published policy."""
+    adapter_id: str | None = Field(default=None, index=True)
+    """The uploaded adapter that it starts with; that one stays until the run is over."""
     checkpoint_op: int = 0
     checkpoint_url: str | None = None
     is_clients: bool = False

@@ -14,7 +14,7 @@ _IN_FORCE = text("until_s IS NULL")
 
 
 class ServedRow(SQLModel, table=True):
-    """What a name points to, or pointed to: a base model, or a policy of a run."""
+    """What a name points to, or pointed to: a base model, an adapter, or a policy of a run."""
 
     __tablename__: ClassVar[Any] = "served"
     __table_args__ = (
@@ -33,12 +33,14 @@ class ServedRow(SQLModel, table=True):
     name: str
     base_model: str
     run_id: str | None = Field(default=None, index=True, foreign_key="run.id")
-    """None: the base model itself."""
+    """None: the base model itself, or an adapter."""
     step: int | None = None
     """The run's, of the policy; None where the name follows the run, or is a base model's."""
     version: int | None = None
     url: str | None = None
     """Of the policy's files, which are kept; None where there are none: it is the base model."""
+    adapter_id: str | None = Field(default=None, index=True)
+    """An adapter that was uploaded."""
     since_s: float
     until_s: float | None = None
     """When it pointed elsewhere; None: it is in force."""

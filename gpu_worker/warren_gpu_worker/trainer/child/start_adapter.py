@@ -31,11 +31,16 @@ def start_with_adapter(
     update = model.spec.update
     if not isinstance(update, LoraUpdate) or update.start_adapter is None:
         return
-    name = update.start_adapter
-    if name not in offered:
+    name, url = update.start_adapter, model.spec.start_adapter_url
+    if url is None and "@" in name:  # a user's, in whose place come the weights of a checkpoint
+        return
+    if url is None and name not in offered:
         known = ", ".join(sorted(offered)) or "none"
-        raise SpecError(f"this worker offers no adapter {name} (it offers {known}); see --adapter")
-    config, tensors = _read(name, offered[name], progress)
+        raise SpecError(
+            f"this worker offers no adapter {name} (it offers {known}; see --adapter), and its user has uploaded none of"
+            " this name (`warren adapters ls`)"
+        )
+    config, tensors = _read(name, url or offered[name], progress)
     _check_scale(name, config, update)
     _copy(name, model, tensors)
 

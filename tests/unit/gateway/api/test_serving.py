@@ -244,7 +244,9 @@ async def test_from_python_and_the_command(
     assert (last.step, last.version, last.follows) == (3, 3, False)
     following = await client.serve("helper", await client.run(run))
     assert (following.run, following.follows) == (run, True)
-    with pytest.raises(warren.ConfigurationError, match="either a run or a base model"):
+    with pytest.raises(
+        warren.ConfigurationError, match="one of a run, a base model and an adapter"
+    ):
         await client.serve("helper")
     with pytest.raises(warren.ConfigurationError, match="no checkpoint"):
         await client.serve("helper", f"{run}@best")

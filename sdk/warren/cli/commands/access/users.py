@@ -103,7 +103,7 @@ def set_(
         Number, Parameter(help="Share of the GPUs: 2 is twice that of 1.")
     ] = None,
     stored_gib: Annotated[
-        Number, Parameter(help="GiB of checkpoints, policies and data sets.")
+        Number, Parameter(help="GiB of checkpoints, policies, data sets and adapters.")
     ] = None,
     requests_per_s: Annotated[Number, Parameter(help="Requests a second for long.")] = None,
     json: AsJson = False,

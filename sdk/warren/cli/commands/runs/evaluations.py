@@ -59,6 +59,9 @@ def run(
         Parameter(help="RUN@best, RUN@last, RUN@STEP or RUN@CHECKPOINT of a run that is over."),
     ] = None,
     model: Annotated[str | None, Parameter(help="Base model.")] = None,
+    adapter: Annotated[
+        str | None, Parameter(help="Adapter that you uploaded: NAME or NAME@DIGEST.")
+    ] = None,
     env: Annotated[
         tuple[str, ...], Parameter(help="Environment instead of those of the config; repeatable.")
     ] = (),
@@ -75,13 +78,14 @@ def run(
 ) -> int:
     """Evaluate a base model or a checkpoint, and show the results.
 
-    Without a config, --policy takes that of its run, and --model needs --env. `warren runs finish` ends
+    Without a config, --policy takes that of its run; --model and --adapter need --env. `warren runs finish` ends
     an evaluation early with what there is by then.
 
     For example:
         warren eval run --model warren/tiny --env guess --episodes 64
         warren eval run --policy last@best --samples 4 --temperature 1
         warren eval run examples/guess.yaml --policy last@150
+        warren eval run --adapter poet --env guess --episodes 64
     """
     if set_ and config is None:
         raise ConfigurationError("--set needs a config file")
@@ -89,7 +93,7 @@ def run(
 
     def submit(client: Client) -> Coroutine[object, None, Evaluation]:
         return client.evaluate(
-            chosen, policy=policy, model=model, environments=env, episodes=episodes,
+            chosen, policy=policy, model=model, adapter=adapter, environments=env, episodes=episodes,
             samples=samples, temperature=temperature,
         )  # fmt: skip
 

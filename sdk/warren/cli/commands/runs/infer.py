@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from warren.adapters.handle import starting_model
 from warren.cli.connecting import connected
 from warren.cli.follow import follow
 from warren.cli.options import HERE, Gateway, GatewayOptions
@@ -25,6 +26,7 @@ from warren_schemas.base import Frozen
 class _Asked(Frozen):
     policy: str | None
     model: str | None
+    adapter: str | None
     split: str
     samples: int
     temperature: float
@@ -46,6 +48,9 @@ def infer(
         Parameter(help="RUN@best, RUN@last, RUN@STEP or RUN@CHECKPOINT of a run that is over."),
     ] = None,
     model: Annotated[str | None, Parameter(help="Base model.")] = None,
+    adapter: Annotated[
+        str | None, Parameter(help="Adapter that you uploaded: NAME or NAME@DIGEST.")
+    ] = None,
     split: Annotated[str, Parameter(help="Split of the data set.")] = "train",
     samples: Annotated[int, Parameter(help="Answers to each prompt.")] = 1,
     temperature: Annotated[float, Parameter(help="Sampling temperature; 0 is greedy.")] = 0.0,
@@ -72,6 +77,7 @@ def infer(
     asked = _Asked(
         policy=policy,
         model=model,
+        adapter=adapter,
         split=split,
         samples=samples,
         temperature=temperature,
@@ -79,8 +85,8 @@ def infer(
     )
     if (prompts is None) is (run is None):
         raise ConfigurationError("Give either prompts to answer, or --run for those of a run")
-    if run is None and (policy is None) is (model is None):
-        raise ConfigurationError("Say who answers: either --policy or --model")
+    if run is None and [policy, model, adapter].count(None) != 2:
+        raise ConfigurationError("Say who answers: --policy, --model or --adapter")
     return asyncio.run(_infer(prompts, run, asked, to, gateway))
 
 
@@ -122,6 +128,9 @@ async def _submitted(client: Client, prompts: str, asked: _Asked) -> Run:
     trained = await client.run(named, trained=True) if policy else None
     if trained is not None and trained.view.config is not None:
         base = trained.view.config.model.base
+    brought = None if asked.adapter is None else await client.adapters.get(asked.adapter)
+    if brought is not None:
+        base = brought.base_model
     config = config_of_inference(
         dataset.reference,
         split.n_rows,
@@ -133,6 +142,8 @@ async def _submitted(client: Client, prompts: str, asked: _Asked) -> Run:
     )
     if trained is not None:
         config = await of_policy(trained, which, config)
+    elif brought is not None:
+        config = config.model_copy(update={"model": starting_model(brought)})
     return await client.train(config)
 
 

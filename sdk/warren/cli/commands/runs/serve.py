@@ -23,6 +23,9 @@ def serve(
         ),
     ] = None,
     model: Annotated[str | None, Parameter(help="Base model.")] = None,
+    adapter: Annotated[
+        str | None, Parameter(help="Adapter that you uploaded: NAME or NAME@DIGEST.")
+    ] = None,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
@@ -34,12 +37,13 @@ def serve(
         warren serve helper --run last@best
         warren serve helper --run run_01k2@150
         warren serve helper --model warren/tiny
+        warren serve helper --adapter poet
     """
-    if (run is None) == (model is None):
+    if [run, model, adapter].count(None) != 2:
         raise ConfigurationError(
-            "Say what to serve: either --run or --model",
+            "Say what to serve: --run, --model or --adapter",
             hint="`warren serve ls` lists what is served.",
         )
     from warren.cli.commands.runs.serving import point
 
-    return asyncio.run(point(name, run, model, gateway, as_json=json))
+    return asyncio.run(point(name, run, model, adapter, gateway, as_json=json))

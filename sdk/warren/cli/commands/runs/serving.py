@@ -1,4 +1,4 @@
-"""Serve a base model or a policy of a run under a name, which can be pointed elsewhere while it is asked.
+"""Serve a base model, an adapter or a policy of a run under a name, which can be pointed elsewhere while it is asked.
 
 For example:
     warren serve helper --run last@best
@@ -51,11 +51,17 @@ def rm(
 
 
 async def point(
-    name: str, run: str | None, model: str | None, gateway: Gateway, *, as_json: bool
+    name: str,
+    run: str | None,
+    model: str | None,
+    adapter: str | None,
+    gateway: Gateway,
+    *,
+    as_json: bool,
 ) -> int:
     """Serve a model under a name, and say so."""
     async with connected(gateway) as client:
-        view = await client.serve(name, run, model=model)
+        view = await client.serve(name, run, model=model, adapter=adapter)
     if as_json:
         print_json(view)
     else:
@@ -85,6 +91,8 @@ async def _rm(name: str, owner: str | None, gateway: Gateway, *, as_json: bool) 
 
 
 def _target(view: ServedView) -> str:
+    if view.adapter is not None:
+        return f"the adapter {view.adapter}"
     if view.run is None:
         return view.base_model
     if view.follows:

@@ -1,0 +1,1 @@
+"""LoRA adapters that users bring: uploaded and checked, then sampled from, served and trained on."""

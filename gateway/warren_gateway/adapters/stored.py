@@ -1,0 +1,105 @@
+"""Adapters in the store: what a viewer may see of them, found by reference.
+
+Invariant: an adapter is its owner's and the admins'; for others it does not exist.
+"""
+
+from sqlalchemy import ColumnElement
+from sqlmodel import Session, and_, col, select, true
+
+from warren_gateway.access.caller import Viewer
+from warren_gateway.adapters.problems import NoSuchAdapter
+from warren_gateway.store.tables import AdapterRow
+from warren_schemas.adapters.config import AdapterConfig
+from warren_schemas.datasets.names import exact, referred
+from warren_schemas.episode import PolicyRef
+from warren_schemas.http import AdapterView
+from warren_schemas.ids import ModelId
+
+MOST_LISTED = 1000
+VERSION = 1
+"""Of the policy that an adapter is: 0 would be the base model."""
+
+
+def find(session: Session, viewer: Viewer, reference: str, *, for_use: bool = False) -> AdapterRow:
+    """The version that the reference means: the newest, unless it has a digest. `for_use`: locked, so that nobody
+    deletes it before it is said to be used.
+
+    Raises `NoSuchAdapter`.
+    """
+    wanted = referred(reference)
+    query = select(AdapterRow).where(
+        seen_by(viewer),
+        col(AdapterRow.owner) == (wanted.owner or viewer.user),
+        col(AdapterRow.name) == wanted.name,
+        col(AdapterRow.digest).startswith(wanted.digest, autoescape=True),
+    )
+    newest = query.order_by(col(AdapterRow.created_s).desc(), col(AdapterRow.id).desc())
+    found = session.exec(newest.limit(2)).all()
+    if not found:
+        raise NoSuchAdapter(reference)
+    if wanted.digest and len({row.digest for row in found}) > 1:
+        raise NoSuchAdapter(
+            f"{reference} alone: several versions begin so; give more of the digest"
+        )
+    if for_use:
+        session.refresh(found[0], with_for_update=True)
+    return found[0]
+
+
+def owned(session: Session, viewer: Viewer, reference: str) -> list[AdapterRow]:
+    """The versions that the reference means, all without a digest, locked. Raises `NoSuchAdapter`."""
+    wanted = referred(reference)
+    query = select(AdapterRow).where(
+        seen_by(viewer),
+        col(AdapterRow.owner) == (wanted.owner or viewer.user),
+        col(AdapterRow.name) == wanted.name,
+        col(AdapterRow.digest).startswith(wanted.digest, autoescape=True),
+    )
+    rows = list(session.exec(query.with_for_update()))
+    if not rows:
+        raise NoSuchAdapter(reference)
+    return rows
+
+
+def listed(session: Session, viewer: Viewer) -> list[AdapterRow]:
+    """All versions that the viewer may see, newest first."""
+    newest = select(AdapterRow).where(seen_by(viewer)).order_by(col(AdapterRow.id).desc())
+    return list(session.exec(newest.limit(MOST_LISTED)))
+
+
+def seen_by(viewer: Viewer) -> ColumnElement[bool]:
+    """The condition of a query: the viewer may see this version, which is complete."""
+    is_seen = true() if viewer.sees_all else col(AdapterRow.owner) == viewer.user
+    return and_(col(AdapterRow.is_complete), is_seen)
+
+
+def reference_of(row: AdapterRow) -> str:
+    """It means this version, whoever says it."""
+    return exact(row.owner, row.name, row.digest)
+
+
+def policy_of(row: AdapterRow) -> PolicyRef:
+    """The adapter as samplers know policies."""
+    return PolicyRef(
+        model=ModelId(row.id),
+        base_model=row.base_model,
+        min_version=VERSION,
+        url=row.url,
+        pinned=True,
+    )
+
+
+def view(row: AdapterRow) -> AdapterView:
+    config = AdapterConfig.model_validate(row.config)
+    return AdapterView(
+        reference=reference_of(row),
+        owner=row.owner,
+        name=row.name,
+        digest=row.digest,
+        base_model=row.base_model,
+        rank=config.rank,
+        alpha=config.alpha,
+        targets=tuple(row.targets),
+        size_bytes=row.size_bytes,
+        created_s=row.created_s,
+    )

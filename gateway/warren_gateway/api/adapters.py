@@ -1,0 +1,135 @@
+"""LoRA adapters that users bring, over HTTP.
+
+Invariant: another owner's adapter is not there.
+"""
+
+from aiohttp import web
+
+from warren_gateway.api.problems import Refusal
+from warren_gateway.api.reading import read_bytes
+from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_schemas.base import Frozen
+from warren_schemas.config import NonNegativeInt
+from warren_schemas.config.numbers import Sha256
+from warren_schemas.http import (
+    AdapterDeleted,
+    AdapterList,
+    AdapterView,
+    ChooseAdapter,
+    CreateAdapter,
+    Problem,
+    UploadProgress,
+)
+from warren_schemas.http.datasets import MAX_CHUNK_BYTES
+from warren_schemas.users.access import KeyScope
+
+
+class FindWeights(Frozen):
+    sha256: Sha256
+
+
+class WeightsPart(Frozen):
+    sha256: Sha256
+    """Of the whole file."""
+    offset: NonNegativeInt = 0
+    """Where in the file the part begins, in bytes."""
+
+
+async def list_adapters(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(AdapterList(adapters=await call.parts.adapters.listed(call.viewer)))
+
+
+async def show_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
+    return reply(await call.parts.adapters.show(call.viewer, call.takes.adapter))
+
+
+async def weights_progress(call: Call[FindWeights]) -> web.StreamResponse:
+    return reply(await call.parts.adapters.uploads.progress(call.owner, call.takes.sha256))
+
+
+async def upload_weights(call: Call[WeightsPart]) -> web.StreamResponse:
+    takes = call.takes
+    data = await read_bytes(call.request, MAX_CHUNK_BYTES)
+    if not data:
+        raise Refusal(422, Problem(code="wrong_upload", message="The part of the file is empty."))
+    progress = await call.parts.adapters.uploads.take(
+        call.owner, takes.sha256, offset=takes.offset, data=data
+    )
+    return reply(progress)
+
+
+async def create_adapter(call: Call[CreateAdapter]) -> web.StreamResponse:
+    view, is_new = await call.parts.adapters.create(call.viewer, call.takes)
+    return reply(view, status=201 if is_new else 200)
+
+
+async def delete_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
+    gone = await call.parts.adapters.delete(call.viewer, call.takes.adapter)
+    return reply(AdapterDeleted(deleted=gone))
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/adapters",
+        list_adapters,
+        takes=Nothing,
+        answers=AdapterList,
+        summary="List all versions of your adapters, newest first",
+        scope=KeyScope.READ,
+        errors=(422,),
+    ),
+    Route(
+        "POST",
+        "/v1/adapters",
+        create_adapter,
+        takes=CreateAdapter,
+        answers=AdapterView,
+        summary="Make an adapter of uploaded weights; the same again answers 200 with the existing version",
+        scope=KeyScope.SUBMIT,
+        status=201,
+        repeated_status=200,
+        errors=(400, 413, 422, 507),
+    ),
+    Route(
+        "GET",
+        "/v1/adapters/show",
+        show_adapter,
+        takes=ChooseAdapter,
+        answers=AdapterView,
+        summary="Show an adapter: its newest version, or the one with a digest that begins so",
+        scope=KeyScope.READ,
+        errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/adapters/upload",
+        weights_progress,
+        takes=FindWeights,
+        answers=UploadProgress,
+        summary="Tell how much of a file of weights has been uploaded",
+        scope=KeyScope.SUBMIT,
+        errors=(422,),
+    ),
+    Route(
+        "POST",
+        "/v1/adapters/upload",
+        upload_weights,
+        takes=WeightsPart,
+        answers=UploadProgress,
+        summary="Upload the next part of a file of weights, at most 4 MiB; the same part again changes nothing",
+        scope=KeyScope.SUBMIT,
+        errors=(400, 409, 413, 422, 507),
+        takes_file=True,
+    ),
+    Route(
+        "POST",
+        "/v1/adapters/delete",
+        delete_adapter,
+        takes=ChooseAdapter,
+        answers=AdapterDeleted,
+        summary="Delete a version of an adapter, or all where no digest is given",
+        scope=KeyScope.SUBMIT,
+        errors=(400, 404, 409, 413, 422),
+    ),
+)

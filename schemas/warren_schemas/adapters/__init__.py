@@ -1,0 +1,1 @@
+"""LoRA adapters that users bring: what their two files may hold."""

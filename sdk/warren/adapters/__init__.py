@@ -1,0 +1,1 @@
+"""LoRA adapters of yours: checked, uploaded, found again."""

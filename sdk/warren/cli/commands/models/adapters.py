@@ -1,0 +1,136 @@
+"""Upload LoRA adapters of yours, to sample from, serve, evaluate and train on.
+
+For example:
+    warren adapters upload my-lora --name poet
+    warren serve poet --adapter poet
+    warren adapters rm poet
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.connecting import connected
+from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
+from warren.display.output import make_output, print_json
+from warren.display.words import ago, count
+from warren_schemas.http import AdapterDeleted, AdapterList, AdapterView
+
+__all__ = ["ls", "rm", "show", "upload"]
+
+Named = Annotated[str, Parameter(name="NAME", help="NAME or NAME@DIGEST.")]
+
+
+def upload(
+    folder: Annotated[
+        Path,
+        Parameter(
+            name="FOLDER", help="As PEFT saves it: adapter_config.json, adapter_model.safetensors."
+        ),
+    ],
+    /,
+    *,
+    name: Annotated[str, Parameter(help="What it will be called.")],
+    model: Annotated[
+        str | None, Parameter(help="Its base model; by default what adapter_config.json says.")
+    ] = None,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Upload a LoRA adapter; it is checked first. The same command again resumes an interrupted upload.
+
+    For example:
+        warren adapters upload my-lora --name poet
+        warren adapters upload my-lora --name poet --model Qwen/Qwen3-0.6B
+    """
+    return asyncio.run(_upload(folder, name, model, gateway, as_json=json))
+
+
+def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List all versions of your adapters, newest first.
+
+    For example:
+        warren adapters ls
+    """
+    return asyncio.run(_ls(gateway, as_json=json))
+
+
+def show(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Show an adapter: its base model, rank, scale and modules.
+
+    For example:
+        warren adapters show poet
+    """
+    return asyncio.run(_show(name, gateway, as_json=json))
+
+
+def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Delete an adapter with all its versions, or one with @DIGEST.
+
+    One that is served, or that a run starts from which is not over, stays.
+
+    For example:
+        warren adapters rm poet@4f2a91
+    """
+    return asyncio.run(_rm(name, gateway, as_json=json))
+
+
+async def _upload(
+    folder: Path, name: str, model: str | None, gateway: Gateway, *, as_json: bool
+) -> int:
+    async with connected(gateway) as client:
+        view = await client.adapters.upload(folder, name, base_model=model)
+    _print(view, as_json=as_json)
+    return codes.OK
+
+
+async def _show(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        view = await client.adapters.get(name)
+    _print(view, as_json=as_json)
+    return codes.OK
+
+
+def _print(view: AdapterView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(view)
+        return
+    make_output().line(
+        f"{view.reference}: rank {view.rank}, alpha {view.alpha:g}, on {', '.join(view.targets)} of {view.base_model},"
+        f" {count(view.size_bytes)} bytes"
+    )
+
+
+async def _ls(gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        found = await client.adapters.all()
+    if as_json:
+        print_json(AdapterList(adapters=found))
+        return codes.OK
+    if not found:
+        make_output().line(
+            "No adapters yet; `warren adapters upload FOLDER --name NAME` makes one."
+        )
+        return codes.OK
+    rows = [
+        (view.name, view.digest[:12], view.owner, view.base_model, count(view.rank),
+         f"{view.alpha:g}", count(view.size_bytes), ago(view.created_s))
+        for view in found
+    ]  # fmt: skip
+    columns = ["name", "digest", "of", "base model", "rank", "alpha", "bytes", "made"]
+    make_output().table(columns, rows, right=["rank", "alpha", "bytes"])
+    return codes.OK
+
+
+async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        gone = await client.adapters.delete(name)
+    if as_json:
+        print_json(AdapterDeleted(deleted=gone))
+    else:
+        for each in gone:
+            make_output().line(f"{each} is deleted")
+    return codes.OK

@@ -1,0 +1,38 @@
+"""`client.adapters` without `await`; see `warren.adapters`."""
+
+from os import PathLike
+
+from warren.adapters import handle as asynchronous
+from warren.connection.loop_thread import LoopThread
+from warren.records import RECONNECT_S
+from warren_schemas.http import AdapterView
+
+
+class Adapters:
+    def __init__(self, thread: LoopThread, adapters: asynchronous.Adapters) -> None:
+        self._thread = thread
+        self._adapters = adapters
+
+    def upload(
+        self,
+        folder: str | PathLike[str],
+        name: str,
+        *,
+        base_model: str | None = None,
+        reconnect_s: float = RECONNECT_S,
+    ) -> AdapterView:
+        """Upload a LoRA as PEFT saves it; both files are checked here first."""
+        asked = self._adapters.upload(folder, name, base_model=base_model, reconnect_s=reconnect_s)
+        return self._thread.call(asked)
+
+    def all(self) -> tuple[AdapterView, ...]:
+        """Every version of your adapters, newest first."""
+        return self._thread.call(self._adapters.all())
+
+    def get(self, reference: str) -> AdapterView:
+        """`NAME` or `NAME@DIGEST`; without a digest the newest version."""
+        return self._thread.call(self._adapters.get(reference))
+
+    def delete(self, reference: str) -> tuple[str, ...]:
+        """Delete a version, or all of a name; their references."""
+        return self._thread.call(self._adapters.delete(reference))
