@@ -104,6 +104,10 @@ async def serve_gateway(
         await store.close()
 
 
+def _datasets(store: Store, settings: GatewaySettings, limits: OwnerLimits) -> Datasets:
+    return Datasets(store, settings.datasets_url, settings.home / "cache" / "datasets", limits)
+
+
 async def _serve(
     store: Store,
     broker: Broker,
@@ -117,8 +121,7 @@ async def _serve(
     registry, recordings, limits = Registry(broker), Recordings(store), OwnerLimits(settings)
     draining = Draining(store, broker, registry)
     served = Served(store, registry, advice)
-    cache = settings.home / "cache" / "datasets"
-    datasets = Datasets(store, settings.datasets_url, cache, limits)
+    datasets = _datasets(store, settings, limits)
     progress = _run_progress(
         store, broker, registry, recordings, limits, settings, advice, datasets
     )

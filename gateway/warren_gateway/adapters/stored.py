@@ -41,9 +41,12 @@ def find(session: Session, viewer: Viewer, reference: str, *, for_use: bool = Fa
         raise NoSuchAdapter(
             f"{reference} alone: several versions begin so; give more of the digest"
         )
+    row = found[0]
     if for_use:
-        session.refresh(found[0], with_for_update=True)
-    return found[0]
+        row = session.get(AdapterRow, row.id, with_for_update=True, populate_existing=True)
+    if row is None or not row.is_complete:  # deleted a moment ago
+        raise NoSuchAdapter(reference)
+    return row
 
 
 def owned(session: Session, viewer: Viewer, reference: str) -> list[AdapterRow]:

@@ -5,8 +5,6 @@
 
 from warren_gateway.api import (
     access,
-    adapters,
-    datasets,
     dead_letters,
     env_workers,
     fleet,
@@ -39,6 +37,7 @@ from warren_gateway.api.tinker import sampling as tinker_sampling
 from warren_gateway.api.tinker import sessions as tinker_sessions
 from warren_gateway.api.tinker import training as tinker_training
 from warren_gateway.api.trainable import routes as trainable
+from warren_gateway.api.uploads import adapters, datasets
 
 ROUTES: tuple[Route, ...] = (
     *submission.ROUTES,

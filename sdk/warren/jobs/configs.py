@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from warren.configs import to_config
 from warren.errors import ConfigurationError
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import ModelConfig, TrainConfig
 from warren_schemas.config_files.overrides import OverrideError, apply_overrides
 from warren_schemas.datasets.names import referred
 from warren_schemas.http import ChooseDataset
@@ -16,11 +16,13 @@ PROMPTS = "prompts"
 """The environment that judges nothing."""
 
 
-def config_of_fine_tuning(dataset: str, model: str, changes: Sequence[str] = ()) -> TrainConfig:
-    """Of a base model on a data set, and nothing else. Raises `ConfigurationError`."""
+def config_of_fine_tuning(
+    dataset: str, model: str | ModelConfig, changes: Sequence[str] = ()
+) -> TrainConfig:
+    """Of a base model, or of what begins with an adapter, on a data set, and nothing else. Raises `ConfigurationError`."""
     written: dict[str, Any] = {
         "name": f"sft-{_name(dataset)}",
-        "model": {"base": model},
+        "model": {"base": model} if isinstance(model, str) else model.model_dump(mode="json"),
         "sft": {"dataset": dataset},
         "limits": {"steps": 0},
     }

@@ -1,16 +1,18 @@
 """`warren sft`."""
 
 import asyncio
-from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from warren.adapters.handle import model_with
 from warren.cli.commands.runs.train import submit
 from warren.cli.options import HERE, AsJson, GatewayOptions
 from warren.client import Client
 from warren.display.output import make_output
+from warren.errors import ConfigurationError
 from warren.jobs.configs import config_of_fine_tuning
+from warren.run import Run
 
 
 def sft(
@@ -19,7 +21,10 @@ def sft(
     ],
     /,
     *,
-    model: Annotated[str, Parameter(help="Base model.")],
+    model: Annotated[str | None, Parameter(help="Base model.")] = None,
+    adapter: Annotated[
+        str | None, Parameter(help="Adapter that you uploaded, to go on from: NAME or NAME@DIGEST.")
+    ] = None,
     set_: Annotated[
         tuple[str, ...],
         Parameter(name="--set", help="KEY=VALUE of the run's config; repeatable."),
@@ -32,14 +37,21 @@ def sft(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Fine-tune a base model on a data set, and follow the run until it ends.
+    """Fine-tune a base model, or an adapter of yours, on a data set, and follow the run until it ends.
 
     It is a run with `sft.dataset` and `limits.steps: 0`. Its last checkpoint is evaluated, exported and trained on like any other.
 
     For example:
         warren sft chats --model warren/tiny --set sft.epochs=3
+        warren sft chats --adapter poet
         warren sft chats@4f2a91 --model warren/tiny --set sft.learning_rate=1e-4 --detach
     """
-    config = config_of_fine_tuning(dataset, model, set_)
-    ask = partial(Client.train, config=config, priority=priority)
+    if (model is None) is (adapter is None):
+        raise ConfigurationError("Say what is fine-tuned: either --model or --adapter")
+
+    async def ask(client: Client) -> Run:
+        begins_with = model or await model_with(client.adapters, adapter) or ""
+        config = config_of_fine_tuning(dataset, begins_with, set_)
+        return await client.train(config, priority=priority)
+
     return asyncio.run(submit(ask, make_output(), gateway, detach=detach, as_json=json))

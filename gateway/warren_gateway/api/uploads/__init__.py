@@ -1,0 +1,1 @@
+"""What users upload: data sets and adapters."""
