@@ -37,8 +37,8 @@ def start_with_adapter(
     if url is None and name not in offered:
         known = ", ".join(sorted(offered)) or "none"
         raise SpecError(
-            f"this worker offers no adapter {name} (it offers {known}; see --adapter), and its user has uploaded none of"
-            " this name (`warren adapters ls`)"
+            f"this worker offers no adapter {name} (it offers {known}), and no adapter was uploaded under this"
+            " name; see --adapter and `warren adapters ls`"
         )
     config, tensors = _read(name, url or offered[name], progress)
     _check_scale(name, config, update)
