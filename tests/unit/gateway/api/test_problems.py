@@ -48,6 +48,8 @@ LOCKED = [route for route in ROUTES if route.needs_key]
 QUERIES = {
     **{f"/v1/datasets/{what}": {"dataset": "ann/quiz"} for what in ("file", "rows", "show")},
     "/v1/datasets/upload": {"sha256": "a" * 64},
+    "/v1/adapters/upload": {"sha256": "a" * 64},
+    "/v1/adapters/show": {"adapter": "ann/poet"},
     "/api/v1/billing/usage/events": {
         "starting_on": "2026-01-01T00:00:00Z",
         "ending_before": "2026-01-02T00:00:00Z",
