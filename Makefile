@@ -23,6 +23,7 @@ OLD_SDKS   ?= 0.26.2 0.28.1 0.30.4 0.34.0
 OPENREWARD := .venv-openreward/installed
 OPENENV    := .venv-openenv/installed
 GYMNASIUM  := .venv-gymnasium/installed
+MCP        := .venv-mcp/installed
 TEXTARENA  := .venv-textarena/installed
 VERIFIERS  := .venv-verifiers/installed .venv-verifiers_v0/installed
 BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier agents
@@ -87,13 +88,13 @@ $(FUZZING): fuzz.txt
 	.venv-fuzz/bin/python -m pip install $(PIP_FLAGS) --requirement fuzz.txt
 	touch $@
 
-ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
+ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(OPENENV) $(TEXTARENA) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(OPENENV) $(TEXTARENA) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
-$(GYMNASIUM) $(TEXTARENA) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
+$(GYMNASIUM) $(MCP) $(TEXTARENA) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

@@ -50,9 +50,17 @@ def _absolute(path: str) -> str:
     return path
 
 
+def _with_absolute_program(command: tuple[str, ...]) -> tuple[str, ...]:
+    if not command:
+        raise ValueError("expected a program, and its arguments")
+    _absolute(command[0])
+    return command
+
+
 UrlPrefix = Annotated[str, AfterValidator(_url_prefix)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 FunctionPattern = Annotated[str, AfterValidator(_function_pattern)]
+Command = Annotated[Listed[str], AfterValidator(_with_absolute_program)]
 Owners = Annotated[Listed[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
@@ -83,6 +91,15 @@ class ServiceRule(Frozen):
     """Owners of runs that may use it; `*` is everybody."""
     private: bool = False
     """Its address may be a private, loopback or link-local one."""
+
+
+class CommandRule(Frozen):
+    """A program that configs may have started as a server of tools, a process for each episode."""
+
+    command: Command
+    """Its absolute path, and all arguments: a config must say the very same."""
+    owners: Owners = (EVERYBODY,)
+    """Owners of runs that may start it; `*` is everybody."""
 
 
 class MaxSandboxLimits(Frozen):
@@ -120,6 +137,8 @@ class OperatorPolicy(Frozen):
     functions: Listed[FunctionPattern] = ()
     """Reward functions, besides those that installed packages declare: `module:function`, or `module:*` for
     those that are defined in a module."""
+    commands: Listed[CommandRule] = ()
+    """Programs that configs may have started as servers of tools (MCP)."""
     data_root: AbsolutePath | None = None
     """The folder below which configs may name files; null: none."""
     sandbox: SandboxRules = Field(default_factory=SandboxRules)

@@ -66,7 +66,8 @@ class Math(Env[Question]):
         `instruction` goes after the question. By default it asks for the answer's form, unless the
         file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
         the question, and before the system message of the file if it has one. `rewards` are
-        the parts of the reward; none means the verifier's alone.
+        the parts of the reward; none means the verifier's alone. Where that is no part of it, a question needs no
+        right answer.
         """
         self.reach = current()
         self.path = path
@@ -74,6 +75,7 @@ class Math(Env[Question]):
         self.instruction = instruction
         self.preface = system_prompt
         self.rewards = Composition(rewards) if rewards else None
+        self.needs_gold = not rewards or any(part.kind == "own" for part in rewards)
         self.said: list[ChatMessage] = []
 
     def tasks(self, split: str) -> Sequence[Question]:
@@ -81,12 +83,13 @@ class Math(Env[Question]):
             raise ConfigError(
                 "nothing says where the questions are: give `path` in config, or a `dataset` beside it"
             )
-        return read_questions(Path(self._file(split)), self.reach)
+        path = Path(self._file(split))
+        return read_questions(path, self.reach, needs_gold=self.needs_gold)
 
     def task_of(self, row: Mapping[str, Any]) -> Question:
         if self.path is not None:
             raise ConfigError("config.path has no effect beside a dataset; leave one of them out")
-        return question(row, 1)
+        return question(row, 1, needs_gold=self.needs_gold)
 
     def _file(self, split: str) -> str:
         """As people know it."""
@@ -109,17 +112,23 @@ class Math(Env[Question]):
 
     async def finish(self, action: str) -> StepResult:
         """The end of the episode, with the answer in these words."""
-        verdict = await self._verdict(action)
-        reward, metrics = float(verdict is Verdict.EQUAL), metrics_of(verdict)
+        reward, metrics = await self._own_reward(action)
         if self.rewards is not None:
             scored = self._scored(action, reward, metrics)
             reward, parts = await self.rewards.score(scored)
             metrics.update(parts)
         return StepResult(reward=reward, done=True, metrics=metrics)
 
-    async def _verdict(self, action: str) -> Verdict:
+    async def _own_reward(self, action: str) -> tuple[float, dict[str, float]]:
+        """Of an answer without a right one to hold it against, nothing is told; then it is no part of the reward."""
+        if self.question.gold is None:
+            return 0.0, {}
+        verdict = await self._verdict(action, self.question.gold)
+        return float(verdict is Verdict.EQUAL), metrics_of(verdict)
+
+    async def _verdict(self, action: str, gold: str) -> Verdict:
         try:
-            return await verify(self.question.gold, action, self.answer_form)
+            return await verify(gold, action, self.answer_form)
         except GoldUnusable as error:
             reason = f"{self.file}{self._row()}: {error}"
             _tell_once(reason)

@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 class Question(NamedTuple):
     prompt: tuple[ChatMessage, ...]
-    gold: str
-    """The right answer: never shown."""
+    gold: str | None
+    """The right answer: never shown. None only where whoever reads does without."""
     data_source: str
     category: str | None
     is_chat: bool
@@ -48,14 +48,14 @@ class Question(NamedTuple):
     """Where it stands in the file, counted from 1."""
 
 
-def read_questions(path: Path, reach: Reach) -> list[Question]:
+def read_questions(path: Path, reach: Reach, *, needs_gold: bool = True) -> list[Question]:
     """Raises `ConfigError`, naming the row, for a file that may not be read, is missing or has another
     layout; of what stands in it, nothing is told."""
-    seen: dict[tuple[object, str], Question] = {}
+    seen: dict[tuple[object, str | None], Question] = {}
     n_rows = 0
     for n_rows, row in enumerate(_rows(path, reach), 1):
         try:
-            found = question(row, n_rows)
+            found = question(row, n_rows, needs_gold=needs_gold)
         except ConfigError as error:
             raise ConfigError(f"{path}, row {n_rows}: {error}") from error
         seen.setdefault((found.prompt, found.gold), found)
@@ -100,7 +100,7 @@ def _json_rows(source: BinaryIO) -> Iterator[Mapping[str, object]]:
             yield cast("dict[str, object]", row)
 
 
-def question(row: Mapping[str, object], number: int) -> Question:
+def question(row: Mapping[str, object], number: int, *, needs_gold: bool = True) -> Question:
     """Raises `ConfigError` for a row of another layout."""
     if row.get("images"):
         raise ConfigError("it has images, which this environment can't show")
@@ -109,7 +109,7 @@ def question(row: Mapping[str, object], number: int) -> Question:
         raise ConfigError("it lacks prompt, problem and question")
     return Question(
         prompt=_prompt(shown),
-        gold=_gold(row),
+        gold=_gold(row) if needs_gold or _has_gold(row) else None,
         data_source=str(row.get("data_source") or ""),
         category=_category(row),
         is_chat=not isinstance(shown, str),
@@ -139,6 +139,11 @@ def _message(each: object) -> ChatMessage:
     if role not in ("system", "user") or not isinstance(content, str):
         raise ConfigError("a message of prompt must have the role system or user, and a text")
     return ChatMessage(role=role, content=content)
+
+
+def _has_gold(row: Mapping[str, object]) -> bool:
+    given = (row.get(name) for name in ("reward_model", "ground_truth", "answer", "solution"))
+    return any(value is not None for value in given)
 
 
 def _gold(row: Mapping[str, object]) -> str:

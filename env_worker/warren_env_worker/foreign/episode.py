@@ -4,6 +4,8 @@ Invariant: what the policy was shown is what the episode went through. Made agai
 the action that is new; else it is `NotReplayable`. An action at which the process dies again and again fails it.
 """
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +13,11 @@ from warren.environment import ConfigError, NotReplayable
 from warren_env_worker.foreign.conversation import Conversation, ProcessLost
 from warren_env_worker.foreign.package import Package
 
+LEAVE_S = 5.0
 MAX_LOSSES = 3
 """In one action."""
+
+log = logging.getLogger(__name__)
 
 
 class PackageFailed(Exception):
@@ -31,10 +36,21 @@ class ForeignEpisode:
         """Raises `ConfigError`, `PackageFailed`."""
         return await self._last_answer()
 
-    async def step(self, words: str) -> dict[str, Any]:
-        """Raises `PackageFailed`, `NotReplayable`."""
-        self._requests.append({"step": words})
+    async def step(self, asked: object) -> dict[str, Any]:
+        """`asked` is what the program's `step` gets. Raises `PackageFailed`, `NotReplayable`."""
+        self._requests.append({"step": asked})
         return await self._last_answer()
+
+    async def leave(self, asked: object) -> None:
+        """Closes after a last request, for a program that has something to give back."""
+        try:
+            if self._conversation is not None:
+                async with asyncio.timeout(LEAVE_S):
+                    await self._conversation.ask({"step": asked})
+        except (ProcessLost, TimeoutError):
+            log.info("a process was gone, or hung, when it was to leave")
+        finally:
+            self.close()
 
     def close(self) -> None:
         if self._conversation is not None:

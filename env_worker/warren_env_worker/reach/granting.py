@@ -38,6 +38,9 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
             ),
             keys=tuple(_bound_keys(policy, spec)),
             functions=policy.functions,
+            commands=tuple(
+                rule.command for rule in policy.commands if _is_for(rule.owners, spec.run_owner)
+            ),
             data_root=policy.data_root,
             pythons=policy.sandbox.python,
             libraries=policy.sandbox.libraries,

@@ -53,9 +53,11 @@ def _may_meet(rule: SecretRule, url: str, service: ServiceRule) -> bool:
 def _absent_paths(policy: OperatorPolicy) -> Iterator[str]:
     if policy.data_root is not None and not Path(policy.data_root).is_dir():
         yield f"data_root: {policy.data_root} is no folder"
-    for n, path in enumerate(policy.sandbox.python):
+    programs = {f"sandbox.python.{n}": path for n, path in enumerate(policy.sandbox.python)}
+    programs |= {f"commands.{n}.command": rule.command[0] for n, rule in enumerate(policy.commands)}
+    for key, path in programs.items():
         if not (Path(path).is_file() and os.access(path, os.X_OK)):
-            yield f"sandbox.python.{n}: {path} is no program"
+            yield f"{key}: {path} is no program"
     for n, path in enumerate(policy.sandbox.libraries):
         if not Path(path).is_dir():
             yield f"sandbox.libraries.{n}: {path} is no folder"

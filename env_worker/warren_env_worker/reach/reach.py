@@ -8,7 +8,7 @@ Invariant: a process that plays episodes of a deployment may do nothing outside 
 reach; only a process that a person started for themselves (a test, `warren env check`) trusts itself.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -57,6 +57,8 @@ class Reach:
     keys: tuple[KeyGrant, ...] = ()
     functions: tuple[str, ...] = ()
     """`module:function`, or `module:*`."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """Programs with their arguments."""
     data_root: str | None = None
     pythons: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
@@ -72,6 +74,7 @@ class Reach:
             services=tuple(ServiceGrant(**grant) for grant in fields["services"]),
             keys=tuple(_key_grant(**grant) for grant in fields["keys"]),
             functions=tuple(fields["functions"]),
+            commands=tuple(tuple(command) for command in fields["commands"]),
             data_root=fields["data_root"],
             pythons=tuple(fields["pythons"]),
             libraries=tuple(fields["libraries"]),
@@ -150,6 +153,12 @@ class Reach:
     def require_python(self, path: str) -> None:
         if not (self.is_trusted or path in self.pythons):
             raise ConfigError(f"python: {path} is not one that this env worker's operator allows")
+
+    def require_command(self, command: Sequence[str]) -> None:
+        if not (self.is_trusted or tuple(command) in self.commands):
+            raise ConfigError(
+                f"command: {' '.join(command)} is none that this env worker's operator allows this run"
+            )
 
     def require_libraries(self, path: str) -> None:
         if not (self.is_trusted or path in self.libraries):

@@ -7,12 +7,14 @@ else would tell what listens where. What did happen stands in the worker's log.
 
 import ipaddress
 import logging
+import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import aiohttp
 import orjson
+from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from warren.environment import ConfigError
@@ -81,6 +83,18 @@ class Service:
         if not is_public(host):
             log.warning("%s has no public address", self.url)
             raise ServiceFailed(is_passing=False)
+
+    async def addresses(self) -> tuple[str, ...]:
+        """For a client in another process, which connects to none but these. Raises `ServiceFailed`."""
+        self.require_address()
+        resolver = ThreadedResolver() if self.may_be_private else PublicResolver()
+        host, port = self.url.host or "", self.url.port or 0
+        try:
+            found = await resolver.resolve(host, port, socket.AF_UNSPEC)
+        except OSError as error:
+            log.warning("%s can't be had: %s", self.url, type(error).__name__)
+            raise ServiceFailed(is_passing=True) from error
+        return tuple(dict.fromkeys(each["host"] for each in found))
 
 
 async def _refuse(*_: object) -> None:
