@@ -59,7 +59,8 @@ def at_gateway(refusal: str, **changes: Any) -> Attack:
 
 
 def math(name: str, **config: Any) -> Config:
-    return environment(name=name, config={"path": "in.jsonl", **config})
+    needed: Config = {"servers": {}} if name == "mcp" else {}
+    return environment(name=name, config={"path": "in.jsonl", **needed, **config})
 
 
 def rewarded(name: str, **reward: Any) -> Config:
@@ -78,6 +79,10 @@ def opened(url: str, **config: Any) -> Config:
     return environment(name="openenv", config={"url": url, **config})
 
 
+def with_tools(path: str = "in.jsonl", **server: Any) -> Config:
+    return environment(name="mcp", config={"servers": {"theirs": server}, "path": path})
+
+
 def boxed(**sandbox: Any) -> Config:
     return math("math_python", sandbox=sandbox)
 
@@ -88,8 +93,11 @@ NO_SECRET = "no secret that this env worker's operator lets this run send there"
 NO_FUNCTION = "no reward function that this env worker's operator allows"
 
 
+NO_COMMAND = "none that this env worker's operator allows this run"
+
+
 def _attacks_on(name: str) -> dict[str, Attack]:
-    """On what `math` and `math_python` have in common."""
+    """On what `math` and those that are built on it have in common."""
     at = f"environments.config.{name}"
     service = {"kind": "service", "key_variable": KEY}
     return {
@@ -161,6 +169,10 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     **_attacks_on("math"),
     **_attacks_on("math_python"),
+    **_attacks_on("mcp"),
+    "environments.config.mcp.path": Attack(
+        lambda target: with_tools(target.outside, kind="http", url=target.own), NO_FILE
+    ),
     "environments.config.math_python.sandbox.url": Attack(
         lambda target: boxed(tier="http", url=target.judge), NO_SERVICE
     ),
@@ -194,10 +206,25 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.openenv.key_variable": Attack(
         lambda target: opened(target.own, key_variable=KEY), NO_SECRET
     ),
+    "environments.config.mcp.servers.url": Attack(
+        lambda target: with_tools(kind="http", url=target.listener), NO_SERVICE
+    ),
+    "environments.config.mcp.servers.key_variable": Attack(
+        lambda target: with_tools(kind="http", url=target.own, key_variable=KEY), NO_SECRET
+    ),
+    "environments.config.mcp.servers.headers": Attack(
+        lambda target: with_tools(kind="http", url=target.own, headers={"X-Key": KEY}), NO_SECRET
+    ),
+    "environments.config.mcp.servers.command": Attack(
+        lambda _: with_tools(kind="stdio", command=["/bin/sh", "-c", "id"]), NO_COMMAND
+    ),
     "environments.config.arithmetic.path": Attack(
         lambda target: environment(name="arithmetic", config={"path": target.outside}), NO_FILE
     ),
 }
+
+HOSTED = "mcp=warren_env_worker.environments.mcp.environment:Mcp"
+"""Hosted where its package is not installed: what is attacked is refused before that is wanted."""
 
 SHOWN = "shown to the policy or to its owner, and to nobody else"
 HARMLESS: Mapping[str, str] = {
@@ -230,6 +257,12 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.openenv.action_field": "compared with the names of the server's schema",
     "environments.config.openenv.action_tool": SHOWN,
     "environments.config.openenv.system_prompt": SHOWN,
+    "environments.config.mcp.instruction": SHOWN,
+    "environments.config.mcp.system_prompt": SHOWN,
+    "environments.config.mcp.rewards.name": "the name of a metric",
+    "environments.config.mcp.servers": "names of servers in the same config: letters, digits and -",
+    "environments.config.mcp.servers.tools": "compared with the names of the server's tools",
+    "environments.config.mcp.servers.variables": "names of the run's secrets: tests/ecosystems/mcp",
     "environments.config.verifiers.taskset": "one that the operator lists: tests/trust/test_verifiers.py",
     "environments.config.verifiers.arguments": "of a taskset that the operator lists; only numbers and texts",
     "environments.config.verifiers.split_arguments": "of a taskset that the operator lists; only numbers and texts",

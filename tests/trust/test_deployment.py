@@ -17,7 +17,7 @@ from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import children
 from tests.trust.scene import Scene, attack, open_scene, open_services, victims_config
-from tests.trust.table import KEY, SECRET
+from tests.trust.table import HOSTED, KEY, SECRET
 
 pytestmark = [several_waits, pytest.mark.storm]
 
@@ -53,7 +53,9 @@ async def test_attacks_by_every_field_take_nothing_from_the_other_tenant(
         (tmp_path / "policy.yaml").write_text(json.dumps(services.policy))
         await site.start_gateway()
         site.start("gpu", "gpu-worker", "--base-model", "warren/tiny")
-        site.start("env", "env-worker", "--operator-policy", str(tmp_path / "policy.yaml"))
+        site.start(
+            "env", "env-worker", "--env", HOSTED, "--operator-policy", str(tmp_path / "policy.yaml")
+        )
         async with (
             connected(site) as victim,
             open_scene(

@@ -106,6 +106,7 @@ def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
         ({"variables": ["LC_ALL"]}, "variables.0: "),
         ({"data_root": "/nowhere"}, "data_root: /nowhere is no folder"),
         ({"sandbox": {"python": ["/usr"]}}, "sandbox.python.0: /usr is no program"),
+        ({"commands": [{"command": ["/usr"]}]}, "commands.0.command: /usr is no program"),
         ({"sandbox": {"libraries": ["/nowhere"]}}, "sandbox.libraries.0: /nowhere is no folder"),
     ],
 )
@@ -133,6 +134,8 @@ def test_rules_that_would_not_do_what_they_say(
         {"functions": ["*:*"]},
         {"data_root": "/data/../etc"},
         {"sandbox": {"python": ["python3"]}},
+        {"commands": [{"command": ["python3", "x.py"]}]},
+        {"commands": [{"command": [""]}]},
         {"variables": ["WARREN_BROKER_URL"]},
     ],
 )

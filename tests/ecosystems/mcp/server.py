@@ -17,6 +17,7 @@ types: Any = importlib.import_module("mcp_types")
 responses: Any = importlib.import_module("starlette.responses")
 uvicorn: Any = importlib.import_module("uvicorn")
 
+Context: Any = mcpserver.Context
 KEY = "Bearer key-0123456789"
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -27,7 +28,7 @@ counts: dict[str, int] = {}
 
 
 def of_session(context: Any) -> str:
-    headers = context.headers or {}
+    headers: dict[str, str] = context.headers or {}
     return headers.get("mcp-session-id", "")
 
 
@@ -40,7 +41,7 @@ def price(article: str) -> str:
 
 
 @server.tool()
-def put(article: str, context: mcpserver.Context) -> str:
+def put(article: str, context: Context) -> str:  # pyright: ignore
     """Put an article into the basket."""
     of = of_session(context)
     counts[of] = counts.get(of, 0) + 1

@@ -1,110 +1,36 @@
-"""The environment `mcp` on real servers of the official SDK, which are killed in the middle of episodes."""
+"""The environment `mcp` on real servers of the official SDK."""
 
-import asyncio
-import json
-import os
-import signal
-from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ecosystems.mcp.serving import (
+    CLASS,
+    KEY,
+    SECRET,
+    STDIO,
+    call,
+    episode,
+    failed,
+    host,
+    http,
+    in_ci,
+    installed,
+    not_in_ci,
+    questions,
+    servers,
+    told,
+)
 from tests.ecosystems.real_server import RealServer
-from tests.support.hosting import Player, child_pids, hosting
-from tests.support.interacting import spec
-from tests.support.patience import PATIENCE_S
-from tests.support.processes import children, free_port, until_dead
+from tests.support.hosting import hosting
 
-from warren_env_worker.foreign import places
 from warren_env_worker.host.host import Host
-from warren_env_worker.host.protocol import Observed, Refused
+from warren_env_worker.host.protocol import Observed
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
 
+__all__ = ["host", "installed", "questions", "servers"]
 pytestmark = pytest.mark.server
-in_ci = pytest.mark.ecosystem
-not_in_ci = pytest.mark.ecosystem_all
-ROOT = Path(__file__).parents[3]
-PYTHON = str(ROOT / ".venv-mcp" / "bin" / "python")
-PROGRAM = str(Path(__file__).with_name("server.py"))
-CLASS = "warren_env_worker.environments.mcp.environment:Mcp"
-STDIO = {"kind": "stdio", "command": [PYTHON, PROGRAM, "stdio"]}
-SECRET, KEY = "WARREN_SECRET_SHOP", "key-0123456789"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As `warren env install mcp` does it, in the environment that `make ecosystems` has made."""
-    os.environ["WARREN_HOME"] = str(tmp_path_factory.mktemp("home"))
-    os.environ[SECRET] = KEY
-    places.folder("mcp").parent.mkdir()
-    places.folder("mcp").symlink_to(ROOT / ".venv-mcp")
-    places.note_installed("mcp")
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, RealServer]]:
-    """By kind, all at once: each takes seconds to start."""
-    folder = tmp_path_factory.mktemp("servers")
-    kinds = ("stateless", "sessions", "busy", "moved", "keyed")
-    started = {
-        kind: RealServer((PYTHON, PROGRAM, kind), free_port(), folder / f"{kind}.log")
-        for kind in kinds
-    }
-    with ExitStack() as stack:
-        for server in started.values():
-            server.start()
-            stack.callback(server.kill)
-        yield started
-
-
-@pytest.fixture
-async def host() -> AsyncGenerator[Host]:
-    async with hosting(CLASS) as host:
-        yield host
-
-
-@pytest.fixture
-def questions(tmp_path: Path) -> str:
-    path = tmp_path / "questions.jsonl"
-    rows = [{"question": "What do a tea and a coffee cost together?", "answer": "7"}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
-def http(server: RealServer, **config: object) -> dict[str, object]:
-    return {"kind": "http", "url": f"{server.url}mcp", **config}
-
-
-def episode(host: Host, path: str, of: dict[str, Any], **config: object) -> Player:
-    config = {"servers": {"shop": of}, "path": path, "patience_s": 20.0, **config}
-    secrets = config.pop("secrets", ())
-    return Player(
-        host, spec("mcp", environment_config=config, secrets=secrets, max_turns=50, seed=1)
-    )
-
-
-def call(name: str, /, **arguments: object) -> str:
-    said = json.dumps({"name": name, "arguments": arguments})
-    return f"<tool_call>\n{said}\n</tool_call>"
-
-
-async def told(player: Player, *actions: str) -> list[list[str]]:
-    """What is shown after the reset and after each action."""
-    answers = [await player.reset(), *[await player.step(action) for action in actions]]
-    return [texts(answer) for answer in answers]
-
-
-def texts(answer: object) -> list[str]:
-    assert isinstance(answer, Observed), answer
-    return [message[1] for message in answer.messages]
-
-
-def failed(answer: object, kind: FailureKind, reason: str) -> None:
-    assert isinstance(answer, Refused), answer
-    assert answer.kind is kind
-    assert reason in answer.reason
 
 
 @in_ci
@@ -261,7 +187,7 @@ async def test_a_config_that_cannot_be_played_is_refused(host: Host, questions: 
 async def test_under_a_policy_what_is_not_listed_is_not_reached(
     questions: str, servers: dict[str, RealServer]
 ) -> None:
-    listed = {
+    listed: dict[str, Any] = {
         "services": [{"url": servers["stateless"].url}],
         "data_root": str(Path(questions).parent),
     }
@@ -278,77 +204,3 @@ async def test_under_a_policy_what_is_not_listed_is_not_reached(
         for of in (STDIO, http(servers["stateless"])):
             shown = await told(episode(host, "questions.jsonl", of), call("price", article="tea"))
             assert shown[1] == ["3"]
-
-
-@in_ci
-@pytest.mark.shows("MCP", "crash and replay", "retries")
-async def test_a_killed_server_costs_nothing_where_the_calls_are_answered_as_before(
-    host: Host, questions: str, servers: dict[str, RealServer]
-) -> None:
-    put = call("put", article="tea")
-    stdio = episode(host, questions, STDIO)
-    await told(stdio, put)
-    await _kill_stdio_servers()
-    assert texts(await stdio.step(put)) == ["2 in the basket"]
-    for kind, of in (("stateless", {}), ("sessions", {"sessions": True})):
-        player = episode(host, questions, http(servers[kind], **of))
-        _, first = await told(player, call("price", article="tea"))
-        servers[kind].start_again()
-        assert texts(await player.step(call("price", article="tea"))) == first
-
-
-@not_in_ci
-@pytest.mark.shows("MCP", "crash and replay", "retries")
-async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
-    host: Host, questions: str
-) -> None:
-    player = episode(host, questions, STDIO)
-    await told(player, call("pid"))
-    await _kill_stdio_servers()
-    failed(
-        await player.step(call("pid")), FailureKind.NOT_REPLAYABLE, "answered action 1 otherwise"
-    )
-    dying = episode(host, questions, STDIO)
-    await dying.reset()
-    failed(await dying.step(call("die")), FailureKind.ENVIRONMENT_ERROR, "died 3 times")
-
-
-@not_in_ci
-@pytest.mark.shows("MCP", "crash and replay")
-async def test_an_env_worker_that_dies_leaves_no_server_behind_and_another_goes_on(
-    questions: str,
-) -> None:
-    put = call("put", article="tea")
-    async with hosting(CLASS) as lost:
-        player = episode(lost, questions, STDIO)
-        await told(player, put)
-        ours = [_fork_server(), *children(_fork_server()), *_stdio_servers()]
-        assert len(ours) == 3
-        for pid in child_pids():
-            os.kill(pid, signal.SIGKILL)
-        async with asyncio.timeout(PATIENCE_S):
-            for pid in ours:
-                await until_dead(pid)
-        async with hosting(CLASS) as other:
-            assert texts(await player.moved_to(other).step(put)) == ["2 in the basket"]
-
-
-def _fork_server() -> int:
-    (host,) = child_pids()
-    (server,) = children(host)
-    return server
-
-
-def _stdio_servers() -> list[int]:
-    """Children of any thread of the episodes' processes."""
-    tasks = [Path(f"/proc/{pid}/task") for pid in children(_fork_server())]
-    listed = [path.read_text() for task in tasks for path in task.glob("*/children")]
-    return [int(pid) for pids in listed for pid in pids.split()]
-
-
-async def _kill_stdio_servers() -> None:
-    found = _stdio_servers()
-    assert len(found) == 1
-    os.kill(found[0], signal.SIGKILL)
-    async with asyncio.timeout(PATIENCE_S):
-        await until_dead(found[0])

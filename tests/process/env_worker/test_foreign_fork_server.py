@@ -11,6 +11,8 @@ import pytest
 
 from warren_env_worker.foreign import places
 from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
+from warren_env_worker.foreign.episode import ForeignEpisode, PackageFailed
+from warren_env_worker.foreign.package import Package
 
 PROGRAM = Path(__file__).parents[2] / "support" / "foreign_program.py"
 N_FILES = 40
@@ -65,6 +67,34 @@ async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_oth
             assert await conversation.ask({"step": "well"}) == {"shown": "well"}
         for conversation in kept:
             conversation.close()
+
+
+class Listening(Package):
+    """The package behind a fork server's socket."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def episode(self) -> Conversation:
+        return await Conversation.opened(str(self._path))
+
+
+async def test_an_episode_that_is_left_is_asked_for_the_last_time_where_it_lives(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "socket"
+    left, never = tmp_path / "left", tmp_path / "never"
+    async with fork_server(path):
+        await ForeignEpisode(Listening(path), {}).leave(str(never))
+        alive, dead = (ForeignEpisode(Listening(path), {}) for _ in range(2))
+        for episode in (alive, dead):
+            assert await episode.begin() == {"shown": "begun"}
+        with pytest.raises(PackageFailed, match="died 3 times"):
+            await dead.step("die")
+        await dead.leave(str(never))
+        await alive.leave(str(left))
+    assert left.exists()
+    assert not never.exists()
 
 
 async def test_a_refusal_is_heard_also_where_the_connection_is_closed_before_the_request(

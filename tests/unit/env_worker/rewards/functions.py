@@ -50,3 +50,8 @@ def gives_none() -> None: ...
 
 def asks_for_more(response: str, temperature: float) -> float:
     return temperature
+
+
+def checksum(response: str) -> float:
+    """Other answers are rewarded otherwise."""
+    return float(sum(map(ord, response)) % 7)

@@ -1,0 +1,111 @@
+"""Servers, sessions and env workers that are killed in the middle of episodes."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.ecosystems.mcp.serving import (
+    CLASS,
+    STDIO,
+    call,
+    episode,
+    failed,
+    host,
+    http,
+    in_ci,
+    installed,
+    not_in_ci,
+    questions,
+    servers,
+    texts,
+    told,
+)
+from tests.ecosystems.real_server import RealServer
+from tests.support.hosting import child_pids, hosting
+from tests.support.patience import PATIENCE_S
+from tests.support.processes import children, until_dead
+
+from warren_env_worker.host.host import Host
+from warren_schemas.episode import FailureKind
+
+__all__ = ["host", "installed", "questions", "servers"]
+pytestmark = pytest.mark.server
+
+
+@in_ci
+@pytest.mark.shows("MCP", "crash and replay", "retries")
+async def test_a_killed_server_costs_nothing_where_the_calls_are_answered_as_before(
+    host: Host, questions: str, servers: dict[str, RealServer]
+) -> None:
+    put = call("put", article="tea")
+    stdio = episode(host, questions, STDIO)
+    await told(stdio, put)
+    await _kill_stdio_servers()
+    assert texts(await stdio.step(put)) == ["2 in the basket"]
+    for kind, of, words, second in (
+        ("stateless", {}, call("price", article="tea"), "3"),
+        ("sessions", {"sessions": True}, put, "2 in the basket"),
+    ):
+        player = episode(host, questions, http(servers[kind], **of))
+        await told(player, words)
+        servers[kind].start_again()
+        assert texts(await player.step(words)) == [second]
+
+
+@not_in_ci
+@pytest.mark.shows("MCP", "crash and replay", "retries")
+async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
+    host: Host, questions: str
+) -> None:
+    player = episode(host, questions, STDIO)
+    await told(player, call("pid"))
+    await _kill_stdio_servers()
+    failed(
+        await player.step(call("pid")), FailureKind.NOT_REPLAYABLE, "answered action 1 otherwise"
+    )
+    dying = episode(host, questions, STDIO)
+    await dying.reset()
+    failed(await dying.step(call("die")), FailureKind.ENVIRONMENT_ERROR, "died 3 times")
+
+
+@not_in_ci
+@pytest.mark.shows("MCP", "crash and replay")
+async def test_an_env_worker_that_dies_leaves_no_server_behind_and_another_goes_on(
+    questions: str,
+) -> None:
+    put = call("put", article="tea")
+    async with hosting(CLASS) as lost:
+        player = episode(lost, questions, STDIO)
+        await told(player, put)
+        ours = [_fork_server(), *children(_fork_server()), *_stdio_servers()]
+        assert len(ours) == 3
+        for pid in child_pids():
+            os.kill(pid, signal.SIGKILL)
+        async with asyncio.timeout(PATIENCE_S):
+            for pid in ours:
+                await until_dead(pid)
+        async with hosting(CLASS) as other:
+            assert texts(await player.moved_to(other).step(put)) == ["2 in the basket"]
+
+
+def _fork_server() -> int:
+    (host,) = child_pids()
+    (server,) = children(host)
+    return server
+
+
+def _stdio_servers() -> list[int]:
+    """Children of any thread of the episodes' processes."""
+    tasks = [Path(f"/proc/{pid}/task") for pid in children(_fork_server())]
+    listed = [path.read_text() for task in tasks for path in task.glob("*/children")]
+    return [int(pid) for pids in listed for pid in pids.split()]
+
+
+async def _kill_stdio_servers() -> None:
+    found = _stdio_servers()
+    assert len(found) == 1
+    os.kill(found[0], signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE_S):
+        await until_dead(found[0])
