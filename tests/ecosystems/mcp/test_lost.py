@@ -81,6 +81,7 @@ async def test_an_env_worker_that_dies_leaves_no_server_behind_and_another_goes_
         await told(player, put)
         ours = [_fork_server(), *children(_fork_server()), *_stdio_servers()]
         assert len(ours) == 3
+        os.kill(ours[-1], signal.SIGSTOP)  # it hears of no end of its input
         for pid in child_pids():
             os.kill(pid, signal.SIGKILL)
         async with asyncio.timeout(PATIENCE_S):

@@ -35,6 +35,12 @@ BUSY, NOT_THERE, NO_SESSION = (429, 503), (502, 504), 404
 CLOSED, TIMED_OUT, INVALID, INTERNAL, UNREADABLE = -32000, -32001, -32600, -32603, -32700
 NOT_OF_TOOLS = (CLOSED, TIMED_OUT, INVALID, INTERNAL, UNREADABLE)
 """Codes by which the client says that an answer is none: the policy is not to blame."""
+ENDS_WITH_US = """\
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Becomes the program in its arguments, which is killed when this process dies: one that hangs hears of no end."""
 
 logging.disable(logging.CRITICAL)  # the client would log what listens at an address
 
@@ -115,9 +121,10 @@ class Server:
 
     async def _made(self, stack: AsyncExitStack) -> Any:
         if "command" in self._told:
-            program, *arguments = self._told["command"]
             where = mcp.StdioServerParameters(
-                command=program, args=arguments, env=self._told["variables"]
+                command=sys.executable,
+                args=["-I", "-S", "-c", ENDS_WITH_US, *self._told["command"]],
+                env=self._told["variables"],
             )
             return mcp.Client(where, read_timeout_seconds=self._patience_s)
         self._transport = http.Addressed(self._told["addresses"])

@@ -5,6 +5,7 @@ certificates are held against.
 """
 
 import importlib
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -35,7 +36,8 @@ class Addressed(httpx.AsyncBaseTransport):
     """Requests to one server, at these addresses."""
 
     def __init__(self, addresses: list[str]) -> None:
-        self._inner = httpx.AsyncHTTPTransport(trust_env=False)
+        certificates = ssl.create_default_context()  # those that the rest of the worker trusts
+        self._inner = httpx.AsyncHTTPTransport(verify=certificates, trust_env=False)
         self._addresses = addresses
         self.status: int | None = None
         """What the last message was answered with."""
