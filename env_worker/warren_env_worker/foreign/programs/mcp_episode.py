@@ -105,7 +105,7 @@ class Server:
         self._holding = asyncio.create_task(self._hold(ready))
         try:
             self._client = await ready
-        except Exception:  # noqa: BLE001 - whatever the client makes of what it was answered
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - whatever the client makes of it
             may_pass = self._transport and self._status in (None, *BUSY, *NOT_THERE)
             raise (Busy() if may_pass else self._failed()) from None
 
@@ -118,6 +118,8 @@ class Server:
         except Exception as error:  # noqa: BLE001 - whoever calls then is told that it is closed
             if not ready.done():
                 ready.set_exception(error)
+        finally:
+            ready.cancel()  # where the client was cancelled instead
 
     async def _made(self, stack: AsyncExitStack) -> Any:
         if "command" in self._told:
