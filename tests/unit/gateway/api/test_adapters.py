@@ -18,7 +18,6 @@ from tests.support.openai_asking import chat
 from tests.support.rote_sampler import BASE, asking, ignored, post
 
 import warren
-from warren.adapters import handle
 from warren.cli.commands.models import adapters as commands
 from warren.cli.commands.runs.serve import serve as serve_command
 from warren.cli.options import Gateway as GatewayOption
@@ -158,9 +157,8 @@ async def test_the_gateway_checks_by_itself(
 
 
 async def test_an_upload_goes_on_where_it_was_cut_off(
-    client: warren.Client, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: warren.Client, gateway: Gateway, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(handle, "PART_BYTES", 200)
     data = packed(BOTH, {"format": "pt"})
     sha256 = hashlib.sha256(data).hexdigest()
     where = f"/v1/adapters/upload?sha256={sha256}"
