@@ -8,9 +8,10 @@ from sqlmodel import Session, and_, col, select, true
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters.problems import NoSuchAdapter
+from warren_gateway.datasets.versions import find_version, meant_by
 from warren_gateway.store.tables import AdapterRow
 from warren_schemas.adapters.config import AdapterConfig
-from warren_schemas.datasets.names import exact, referred
+from warren_schemas.datasets.names import exact
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http import AdapterView
 from warren_schemas.ids import ModelId
@@ -26,38 +27,19 @@ def find(session: Session, viewer: Viewer, reference: str, *, for_use: bool = Fa
 
     Raises `NoSuchAdapter`.
     """
-    wanted = referred(reference)
-    query = select(AdapterRow).where(
-        seen_by(viewer),
-        col(AdapterRow.owner) == (wanted.owner or viewer.user),
-        col(AdapterRow.name) == wanted.name,
-        col(AdapterRow.digest).startswith(wanted.digest, autoescape=True),
-    )
-    newest = query.order_by(col(AdapterRow.created_s).desc(), col(AdapterRow.id).desc())
-    found = session.exec(newest.limit(2)).all()
-    if not found:
+    seen = seen_by(viewer)
+    row = find_version(session, AdapterRow, viewer, reference, seen=seen, missing=NoSuchAdapter)
+    if not for_use:
+        return row
+    locked = session.get(AdapterRow, row.id, with_for_update=True, populate_existing=True)
+    if locked is None or not locked.is_complete:  # deleted a moment ago
         raise NoSuchAdapter(reference)
-    if wanted.digest and len({row.digest for row in found}) > 1:
-        raise NoSuchAdapter(
-            f"{reference} alone: several versions begin so; give more of the digest"
-        )
-    row = found[0]
-    if for_use:
-        row = session.get(AdapterRow, row.id, with_for_update=True, populate_existing=True)
-    if row is None or not row.is_complete:  # deleted a moment ago
-        raise NoSuchAdapter(reference)
-    return row
+    return locked
 
 
 def owned(session: Session, viewer: Viewer, reference: str) -> list[AdapterRow]:
     """The versions that the reference means, all without a digest, locked. Raises `NoSuchAdapter`."""
-    wanted = referred(reference)
-    query = select(AdapterRow).where(
-        seen_by(viewer),
-        col(AdapterRow.owner) == (wanted.owner or viewer.user),
-        col(AdapterRow.name) == wanted.name,
-        col(AdapterRow.digest).startswith(wanted.digest, autoescape=True),
-    )
+    query = select(AdapterRow).where(seen_by(viewer), meant_by(AdapterRow, viewer, reference))
     rows = list(session.exec(query.with_for_update()))
     if not rows:
         raise NoSuchAdapter(reference)

@@ -11,6 +11,7 @@ from sqlmodel import Session, and_, col, or_, select, true
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import EVERYBODY
 from warren_gateway.datasets.problems import NoSuchDataset
+from warren_gateway.datasets.versions import find_version, meant_by
 from warren_gateway.store.tables import DatasetRow, DatasetShareRow
 from warren_schemas.datasets.names import exact, referred
 from warren_schemas.http import DatasetKind, DatasetSplit, DatasetView
@@ -20,22 +21,8 @@ MOST_LISTED = 1000
 
 def find(session: Session, viewer: Viewer, reference: str) -> DatasetRow:
     """The version that the reference means: the newest, unless it has a digest. Raises `NoSuchDataset`."""
-    wanted = referred(reference)
-    query = select(DatasetRow).where(
-        readable_by(viewer),
-        col(DatasetRow.owner) == (wanted.owner or viewer.user),
-        col(DatasetRow.name) == wanted.name,
-        col(DatasetRow.digest).startswith(wanted.digest, autoescape=True),
-    )
-    newest = query.order_by(col(DatasetRow.created_s).desc(), col(DatasetRow.id).desc())
-    found = session.exec(newest.limit(2)).all()
-    if not found:
-        raise NoSuchDataset(reference)
-    if wanted.digest and len({row.digest for row in found}) > 1:
-        raise NoSuchDataset(
-            f"{reference} alone: several versions begin so; give more of the digest"
-        )
-    return found[0]
+    seen = readable_by(viewer)
+    return find_version(session, DatasetRow, viewer, reference, seen=seen, missing=NoSuchDataset)
 
 
 def owned(session: Session, viewer: Viewer, reference: str) -> list[DatasetRow]:
@@ -43,14 +30,9 @@ def owned(session: Session, viewer: Viewer, reference: str) -> list[DatasetRow]:
 
     Raises `NoSuchDataset`.
     """
-    wanted = referred(reference)
-    owner = wanted.owner or viewer.user
-    query = select(DatasetRow).where(
-        col(DatasetRow.is_complete),
-        col(DatasetRow.owner) == owner,
-        col(DatasetRow.name) == wanted.name,
-        col(DatasetRow.digest).startswith(wanted.digest, autoescape=True),
-    )
+    owner = referred(reference).owner or viewer.user
+    of_reference = meant_by(DatasetRow, viewer, reference)
+    query = select(DatasetRow).where(col(DatasetRow.is_complete), of_reference)
     rows = list(session.exec(query.with_for_update())) if viewer.owns(owner) else []
     if not rows:
         raise NoSuchDataset(reference)

@@ -8,6 +8,7 @@ from aiohttp import web
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.uploads.datasets import FindUpload
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.config.numbers import Sha256
@@ -22,10 +23,6 @@ from warren_schemas.http import (
 )
 from warren_schemas.http.datasets import MAX_CHUNK_BYTES
 from warren_schemas.users.access import KeyScope
-
-
-class FindWeights(Frozen):
-    sha256: Sha256
 
 
 class WeightsPart(Frozen):
@@ -43,7 +40,7 @@ async def show_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
     return reply(await call.parts.adapters.show(call.viewer, call.takes.adapter))
 
 
-async def weights_progress(call: Call[FindWeights]) -> web.StreamResponse:
+async def weights_progress(call: Call[FindUpload]) -> web.StreamResponse:
     return reply(await call.parts.adapters.uploads.progress(call.owner, call.takes.sha256))
 
 
@@ -105,7 +102,7 @@ ROUTES = (
         "GET",
         "/v1/adapters/upload",
         weights_progress,
-        takes=FindWeights,
+        takes=FindUpload,
         answers=UploadProgress,
         summary="Tell how much of a file of weights has been uploaded",
         scope=KeyScope.SUBMIT,
