@@ -24,17 +24,22 @@ async def store(tmp_path: Path) -> AsyncGenerator[Store]:
 
 
 async def at_once(store: Store, *works: Callable[[Session], object]) -> list[object]:
-    """Their results, or what they raised; none begins before all wait."""
-    gate = threading.Event()
+    """Their results, or what they raised; none begins before all wait, for the one thread is held meanwhile."""
+    loop, is_held, gate = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
     async def open_the_gate() -> None:
         gate.set()
 
-    def wait(_: Session) -> object:
-        return gate.wait()
+    def hold(_: Session) -> None:
+        loop.call_soon_threadsafe(is_held.set)
+        gate.wait()
 
-    waiting = [store.transact(work) for work in (wait, *works)]
-    return (await asyncio.gather(*waiting, open_the_gate(), return_exceptions=True))[1:-1]
+    holding = asyncio.create_task(store.transact(hold))
+    await is_held.wait()
+    waiting = [store.transact(work) for work in works]
+    results = await asyncio.gather(*waiting, open_the_gate(), return_exceptions=True)
+    await holding
+    return results[:-1]
 
 
 @contextmanager
