@@ -28,10 +28,10 @@ class Message:
     def key(self) -> str:
         """Equal for messages that say the same: clients write calls and blank ends in their own ways."""
         calls = [[call.name, _value(call.arguments)] for call in self.calls]
+        written = json.dumps(calls, sort_keys=True) if calls else ""
         images = [image.base64 for image in self.images]
-        is_said = self.role == "assistant"
-        text = self.text.strip() if is_said else self.text
-        return json.dumps([self.role, text, images, calls], sort_keys=True)
+        text = self.text.strip() if self.role == "assistant" else self.text
+        return repr((self.role, text, images, written))
 
     @property
     def shown(self) -> ChatMessage:

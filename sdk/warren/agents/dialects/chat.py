@@ -49,7 +49,10 @@ BOOKKEEPING = frozenset({
 """Sent by clients for services that keep or bill, or for models that reason as they are told."""
 _OF_MESSAGES = frozenset({
     "name", "refusal", "annotations", "audio", "function_call", "reasoning", "reasoning_content",
+    "parsed",
 })  # fmt: skip
+_OF_CALLS = frozenset({"index", "parsed_arguments"})
+"""What clients keep at a call that came in a stream, or that they read."""
 
 
 class ChatDialect:
@@ -88,7 +91,7 @@ def _tool(tool: JsonValue) -> JsonValue:
 
 
 def _message(message: JsonValue) -> JsonValue:
-    return given(message, _OF_MESSAGES) if isinstance(message, dict) else message
+    return given(message, _OF_MESSAGES, _OF_CALLS) if isinstance(message, dict) else message
 
 
 class ChatTelling:

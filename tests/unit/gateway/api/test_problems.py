@@ -92,6 +92,7 @@ WRONG_KEYS = [
     {"Authorization": "Bearer wk_none"},
     {"Authorization": f"Bearer {Key.new()}"},
     {"Authorization": f"Basic {Key.new()}"},
+    {"Authorization": "Bearer wep_0a1b2c3d4e5f6g7h8i9j0k1l2m3n4o5p"},  # as of an agent's episode
 ]
 
 
