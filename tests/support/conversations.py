@@ -4,7 +4,7 @@ A script says what is shown, and behind which action. Words are those of `warren
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,7 +166,7 @@ class Responses(Surface):
 
     async def asked(self, history: list[Any], shown: Shown) -> tuple[list[Any], str]:
         told = await self.respond({"input": history, "store": False})
-        return told["output"], _words_of(told)
+        return told["output"], _told_in(told)
 
     async def respond(self, asked: Body) -> Body:
         body: Body = {"model": "gpt-5", "instructions": SYSTEM.content, **asked}
@@ -185,7 +185,7 @@ class Named(Responses):
         if before:
             asked["previous_response_id"] = before[-1]
         told = await self.respond(asked)
-        return [told["id"]], _words_of(told)
+        return [told["id"]], _told_in(told)
 
     async def show(self, shown: Shown) -> str:
         words = await super().show(shown)
@@ -193,7 +193,7 @@ class Named(Responses):
         return words
 
 
-def _words_of(told: Body) -> str:
+def _told_in(told: Body) -> str:
     messages = (item for item in told["output"] if item["type"] == "message")
     return "".join(item["content"][0]["text"] for item in messages)
 
@@ -231,13 +231,17 @@ class Tokens(Surface):
         asked = [*history, *begun, *rendered(messages)]
         said = await self.generated(asked)
         self.histories.append([*asked, *said])
-        return ""
+        return words_of(said)
 
     async def generated(self, ids: list[int]) -> list[int]:
         params = {"temperature": 0.3, "stop_token_ids": [EOS], "logprobs": 1}
         body = {"model": "warren/tiny", "token_ids": ids, "sampling_params": params}
         told = await self.post(f"{self.agent.root_url}/inference/v1/generate", body)
         return told["choices"][0]["token_ids"]
+
+
+def words_of(ids: Iterable[int]) -> str:
+    return "".join(CHARACTERS[token - BOS - 1] for token in ids if token > BOS)
 
 
 def rendered(messages: Sequence[ChatMessage]) -> list[int]:
