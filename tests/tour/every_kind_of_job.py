@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import openai
 
@@ -68,6 +69,7 @@ def told_of_all(client: warren.sync.Client) -> dict[str, object]:
         "categories_tested": [each.category for each in compared.categories],
         "resumed_step": trained.view.step,
         "n_best": best.view.n_rows,
+        "is_exact": learned_in(distilled) == sampled_in(best.rows(limit=100)),
         "winner": name_of(winner, tuned),
         "answers": answers,
         "served": [each.name for each in client.served()],
@@ -77,6 +79,17 @@ def told_of_all(client: warren.sync.Client) -> dict[str, object]:
 
 def name_of(run: warren.sync.Run, tuned: warren.sync.Run) -> str:
     return "tuned" if run.id == tuned.id else "distilled"
+
+
+def sampled_in(rows: Iterable[Mapping[str, object]]) -> set[tuple[int, ...]]:
+    """The tokens of each row of what was collected."""
+    return {tuple(cast("list[int]", row["ids_T"])) for row in rows}
+
+
+def learned_in(run: warren.sync.Run) -> set[tuple[int, ...]]:
+    """The tokens of each row of a fine-tuning."""
+    tokens = (view.trajectory.transcript.tokens for view in run.trajectories())
+    return {tuple(each.ids_T.tolist()) for each in tokens}
 
 
 def write(name: str, rows: Iterable[Mapping[str, object]]) -> None:

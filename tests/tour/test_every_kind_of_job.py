@@ -51,6 +51,7 @@ async def test_one_evening(ann: User, capsys: pytest.CaptureFixture[str]) -> Non
     assert told["test"]["difference"] > 0.5 and told["test"]["p_value"] < ALPHA
     assert told["resumed_step"] == 4
     assert 0 < told["n_best"] <= 20
+    assert told["is_exact"], "other tokens were learned than those that were sampled"
     assert told["served"] == ["calculator"]
     assert told["logged"] == ["coordinator", "env_worker", "sampler", "trainer"]
     before, after = told["answers"][0], told["answers"][-1]

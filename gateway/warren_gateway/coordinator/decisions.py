@@ -17,7 +17,13 @@ from warren_gateway.coordinator.learning import (
 )
 from warren_gateway.coordinator.notices import loading
 from warren_gateway.coordinator.replaying.source import Recorded
-from warren_gateway.coordinator.rollouts import completed, episodes, evaluation, failure_limits
+from warren_gateway.coordinator.rollouts import (
+    completed,
+    conversations,
+    episodes,
+    evaluation,
+    failure_limits,
+)
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
@@ -51,6 +57,8 @@ def _foreign(state: CoordinatorState, item: EpisodeEnded) -> str | None:
         return trainer_lease.ahead_reason("a sampler", newest, issued)
     if (reason := other_tokenizer(item, state.learning.policy.tokenizer)) is None:
         return None
+    if item.worker == conversations.NO_HOME:
+        return f"{reason}; fine-tune a model with its tokenizer, or collect the words with --kind messages"
     return f"{reason}; give samplers and trainers of {state.spec.base_model} the same folder"
 
 

@@ -89,10 +89,16 @@ def _environment(
 
 def _sft(session: Session, viewer: Viewer, sft: SftConfig, reference: str) -> SftConfig:
     row = _found(session, viewer, reference, "sft.dataset")
-    if row.kind in (DatasetKind.TASKS, DatasetKind.TRAJECTORIES):
+    if row.kind == DatasetKind.TASKS:
         raise UnusableDataset(
             "sft.dataset",
-            f"{reference} holds {row.kind}, and fine-tuning takes rows of messages, or of prompt and completion",
+            f"{reference} holds {row.kind}, and fine-tuning takes rows of messages, of prompt and completion, or"
+            " trajectories",
+        )
+    if row.kind == DatasetKind.TRAJECTORIES and sft.roles != SftConfig().roles:
+        raise UnusableDataset(
+            "sft.roles",
+            f"{reference} holds trajectories, of which the sampled tokens are learned; leave it out",
         )
     n_rows = _split(row, sft.split, "sft.split").n_rows
     if sft.evaluation_split is not None:

@@ -12,6 +12,7 @@ import orjson
 
 from warren_schemas.datasets.conversations import BadRow, of_messages, of_prompt_and_completion
 from warren_schemas.datasets.exported import NotExported, replayable
+from warren_schemas.datasets.sampled import is_recorded
 
 MAX_ROW_BYTES = 256 * 1024
 """A row travels with each message of its episode."""
@@ -48,7 +49,7 @@ class WrongLine(ValueError):
 def kind_of(line: bytes) -> DatasetKind:
     """What a file with this first line holds. Raises `WrongLine`."""
     row = parsed(line, 1, MAX_TRAJECTORY_BYTES)
-    if "spec" in row and "ids_T" in row:
+    if is_recorded(row):
         return DatasetKind.TRAJECTORIES
     if "messages" in row:
         return DatasetKind.MESSAGES

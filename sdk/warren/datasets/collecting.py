@@ -1,4 +1,6 @@
-"""Rows of messages from what a run recorded: its best episodes, for rejection sampling and distillation.
+"""Rows from what a run recorded: its best episodes, for rejection sampling and distillation.
+
+They are trajectories as exports have them, with the tokens that were sampled, or messages, which become tokens anew.
 
 The filter is that of replays, and judges each episode by itself. Episodes that failed or were superseded never count, and abandoned
 ones where the filter names them. Of episodes of one task the best are
@@ -10,14 +12,17 @@ import tempfile
 from collections import defaultdict
 from collections.abc import AsyncIterable
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Literal, NamedTuple
 
 import orjson
 
 from warren.errors import ConfigurationError
 from warren_schemas.config import RecordedFacts, RecordingFilter
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose
-from warren_schemas.http import TrajectoryView
+from warren_schemas.exports.files import json_lines
+from warren_schemas.http import DatasetKind, TrajectoryView
+
+CollectedKind = Literal[DatasetKind.TRAJECTORIES, DatasetKind.MESSAGES]
 
 EVERYTHING = RecordingFilter()
 _FATES = ("trained", "evaluated", "stale")
@@ -39,6 +44,7 @@ async def collect_rows(
     *,
     where: RecordingFilter = EVERYTHING,
     best_of: int | None = None,
+    kind: CollectedKind = DatasetKind.TRAJECTORIES,
 ) -> int:
     """Write them as JSON lines; how many there are. Raises `ConfigurationError` where there is none, `OSError`."""
     if best_of is not None and best_of < 1:
@@ -53,7 +59,7 @@ async def collect_rows(
                 continue
             facts = _facts(ended, outcome.reward, view.fate)
             if facts.fates <= fates and where.admits(facts):
-                places.append(_spooled(spool, ended, outcome.reward, len(places)))
+                places.append(_spooled(spool, view, outcome.reward, len(places), kind))
         chosen = sorted(_best(places, best_of), key=lambda place: place.number)
         if not chosen:
             raise ConfigurationError(
@@ -79,8 +85,13 @@ def _facts(ended: EpisodeEnded, reward: float, fate: str | None) -> RecordedFact
     )
 
 
-def _spooled(spool: IO[bytes], ended: EpisodeEnded, reward: float, number: int) -> _Place:
-    text, offset = _lines(ended, reward), spool.tell()
+def _spooled(
+    spool: IO[bytes], view: TrajectoryView, reward: float, number: int, kind: CollectedKind
+) -> _Place:
+    ended, offset = view.trajectory, spool.tell()
+    _require_text(ended)
+    is_exact = kind is DatasetKind.TRAJECTORIES
+    text = json_lines([view]) if is_exact else _conversations(ended, reward)
     spool.write(text)
     return _Place(_task(ended), reward, number, offset, len(text))
 
@@ -91,8 +102,22 @@ def _task(ended: EpisodeEnded) -> _Task:
     return ended.spec.environment_number, task.split, task.index if number is None else number
 
 
-def _lines(ended: EpisodeEnded, reward: float) -> bytes:
+def _require_text(ended: EpisodeEnded) -> None:
+    if any(m.images for branch in ended.transcript.branches for m in branch.messages):
+        raise ConfigurationError(
+            "The run's episodes show images, which can't be learned",
+            hint="Trainers read text alone.",
+        )
+
+
+def _conversations(ended: EpisodeEnded, reward: float) -> bytes:
     """A row for each branch of the episode, with the messages of that."""
+    messages = [m for branch in ended.transcript.branches for m in branch.messages]
+    if any(m.n_tokens for m in messages):
+        raise ConfigurationError(
+            "The run's episodes show tokens, and conversations have words",
+            hint="Collect them as trajectories: their tokens are learned as they are.",
+        )
     rows = [
         {
             "messages": [{"role": m.role, "content": m.content} for m in branch.messages],
@@ -105,17 +130,6 @@ def _lines(ended: EpisodeEnded, reward: float) -> bytes:
         for branch in ended.transcript.branches
         if any(m.role == "assistant" for m in branch.messages)
     ]
-    messages = [m for branch in ended.transcript.branches for m in branch.messages]
-    if any(m.n_tokens for m in messages):
-        raise ConfigurationError(
-            "The run's episodes show tokens, and a data set of conversations has words",
-            hint="Replay the run instead: that trains on the tokens as they are.",
-        )
-    if any(m.images for m in messages):
-        raise ConfigurationError(
-            "The run's episodes show images, which can't be learned",
-            hint="Trainers read text alone.",
-        )
     return b"".join(orjson.dumps(row) + b"\n" for row in rows)
 
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from warren.configs import to_filter
 from warren.connection.transport import Transport
-from warren.datasets.collecting import collect_rows
+from warren.datasets.collecting import CollectedKind, collect_rows
 from warren.datasets.downloading import DatasetDownload
 from warren.datasets.sources import sources
 from warren.datasets.uploading import upload
@@ -146,8 +146,12 @@ class Datasets:
         *,
         where: RecordingFilter | Mapping[str, object] | None = None,
         best_of: int | None = None,
+        kind: CollectedKind = DatasetKind.TRAJECTORIES,
     ) -> Dataset:
-        """A data set of what was said in a run's recorded episodes, for rejection sampling and distillation.
+        """A data set of a run's recorded episodes, for rejection sampling and distillation.
+
+        As trajectories they are learned with the very tokens that were sampled, by models with the same tokenizer; as
+        `DatasetKind.MESSAGES` they are words, which any model learns.
 
         `run` may be its id. Those that `where` admits, each judged by itself (`{"min_reward": 1.0}`, the filter of replays), and of each task
         the `best_of` best ones. What the run has not consumed yet is left out. Raises `ConfigurationError` where nothing is left.
@@ -156,8 +160,8 @@ class Datasets:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "train.jsonl"
             episodes = (await self._run(run)).trajectories()
-            await collect_rows(episodes, path, where=chosen, best_of=best_of)
-            return await self.upload(path, name, kind=DatasetKind.MESSAGES)
+            await collect_rows(episodes, path, where=chosen, best_of=best_of, kind=kind)
+            return await self.upload(path, name, kind=kind)
 
     async def _run(self, run: Run | str) -> Run:
         if isinstance(run, Run):

@@ -1,4 +1,4 @@
-"""Runs, workers and queues as tables."""
+"""Runs, data sets, workers and queues as tables."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from warren.display.summary import result_rows
 from warren.display.words import ago, count, decimal, duration, ending, queued
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome, RunState
-from warren_schemas.http import QueueView, RunView, WorkerView
+from warren_schemas.http import DatasetView, QueueView, RunView, WorkerView
 
 
 def print_runs(views: Sequence[RunView], output: Output) -> None:
@@ -146,3 +146,16 @@ def _step(view: RunView) -> str:
         of = f"/{view.config.sft.steps}" if view.config and view.config.sft else ""
         return f"SFT {view.sft_step}{of}"
     return str(view.step) if view.step > view.n_steps else f"{view.step}/{view.n_steps}"
+
+
+def print_datasets(views: Sequence[DatasetView], output: Output) -> None:
+    rows = [
+        (
+            view.name, view.digest[:12], view.owner, view.kind.value, ", ".join(split.name for split in view.splits),
+            count(view.n_rows), count(view.size_bytes), ago(view.created_s),
+            ", ".join("everybody" if user == "*" else user for user in view.shared_with),
+        )
+        for view in views
+    ]  # fmt: skip
+    columns = ["name", "digest", "of", "kind", "splits", "rows", "bytes", "made", "shared with"]
+    output.table(columns, rows, right=["rows", "bytes"])

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from warren.connection.loop_thread import LoopThread
 from warren.datasets import handle as asynchronous
+from warren.datasets.collecting import CollectedKind
 from warren.records import RECONNECT_S
 from warren.sync.run import Run
 from warren_schemas.config import RecordingFilter
@@ -86,10 +87,11 @@ class Datasets:
         *,
         where: RecordingFilter | Mapping[str, object] | None = None,
         best_of: int | None = None,
+        kind: CollectedKind = DatasetKind.TRAJECTORIES,
     ) -> Dataset:
-        """A data set of what was said in a run's best recorded episodes."""
+        """A data set of a run's best recorded episodes."""
         recorder = run if isinstance(run, str) else str(run.id)
-        asked = self._datasets.collect(recorder, name, where=where, best_of=best_of)
+        asked = self._datasets.collect(recorder, name, where=where, best_of=best_of, kind=kind)
         return Dataset(self._thread, self._thread.call(asked))
 
     def all(self) -> list[Dataset]:

@@ -25,6 +25,7 @@ from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.open_groups import OpenGroups
 from warren_gateway.coordinator.state.recorded import Message
+from warren_gateway.coordinator.state.rows import RowsOfSplit
 from warren_gateway.datasets import resolving
 from warren_gateway.position import Position
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
@@ -134,6 +135,8 @@ class World:
     away: WorkerRole | None = None
     """No worker of this role is there."""
     rewards: tuple[float, ...] = (0.0, 0.0, 1.0)
+    rows: RowsOfSplit = field(default_factory=FakeRows)
+    """Of each split of any data set."""
     tokenizer: str = "a"
     """Of the samplers: its digest."""
     trainers_tokenizer: str = "a"
@@ -192,9 +195,13 @@ class World:
         """The coordinator starts over from the store, and reads the stream from where it says."""
         with Session(self.engine) as session:
             state = records.load(session, self.run, self.now_s)
-        state.rows = {name: defaultdict(FakeRows) for name in resolving.references(state.config)}
+        names = resolving.references(state.config)
+        state.rows = {name: defaultdict(self._split) for name in names}
         self.state = state
         self.n_read = state.rollouts.stream_offset
+
+    def _split(self) -> RowsOfSplit:
+        return self.rows
 
     def alive(self, role: WorkerRole | None) -> Sequence[Heartbeat]:
         beats = [
@@ -266,6 +273,9 @@ class World:
         match item:
             case StartEpisode() | Generate():
                 self.episodes.append(item)
+            case EpisodeEnded():
+                assert address_kind == "stream"
+                self.stream += [item] * self.rng.choice((1, 1, 1, 2))
             case Job():
                 pass  # whoever takes it is in `_grant`
             case OpenModel() if self.trainer and self.trainer.epoch == item.epoch:

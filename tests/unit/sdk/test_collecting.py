@@ -12,7 +12,7 @@ from tests.support.factories import EXAMPLES
 import warren
 from warren.datasets.collecting import collect_rows
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
-from warren_schemas.http import TrajectoryView
+from warren_schemas.http import DatasetKind, TrajectoryView
 from warren_schemas.transcript import ChatMessage, Tokens, Transcript
 
 Ending = tuple[int, float | None, str]
@@ -54,8 +54,13 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 async def answers(path: Path, **wanted: object) -> list[str]:
     purpose = {"purpose": EpisodePurpose.TRAIN}
+    await collect_rows(recorded(**purpose), path, **wanted)  # pyright: ignore[reportArgumentType]
+    exact = [(row["run"], row["response"], row["reward"]) for row in read(path)]
+    wanted["kind"] = DatasetKind.MESSAGES
     n_rows = await collect_rows(recorded(**purpose), path, **wanted)  # pyright: ignore[reportArgumentType]
     rows = read(path)
+    said = [(row["run"], row["messages"][1]["content"], row["reward"]) for row in rows]
+    assert exact == said, "as trajectories the same episodes are chosen"
     assert n_rows == len(rows)
     return [row["messages"][1]["content"] for row in rows]
 
@@ -123,7 +128,7 @@ async def test_nothing_at_all_is_refused(tmp_path: Path) -> None:
         await collect_rows(recorded(purpose=EpisodePurpose.DEMONSTRATE), path)
 
 
-async def test_what_was_shown_in_tokens_is_no_conversation(tmp_path: Path) -> None:
+async def test_what_was_shown_in_tokens_is_a_trajectory_and_no_conversation(tmp_path: Path) -> None:
     shown = ChatMessage(role="user", content="", n_tokens=2)
 
     async def views() -> AsyncGenerator[TrajectoryView]:
@@ -132,5 +137,7 @@ async def test_what_was_shown_in_tokens_is_no_conversation(tmp_path: Path) -> No
             ended = each.trajectory.model_copy(update={"transcript": transcript})
             yield each.model_copy(update={"trajectory": ended})
 
+    path = tmp_path / "train.jsonl"
+    assert await collect_rows(views(), path) == 5
     with pytest.raises(warren.ConfigurationError, match="episodes show tokens"):
-        await collect_rows(views(), tmp_path / "train.jsonl")
+        await collect_rows(views(), path, kind=DatasetKind.MESSAGES)

@@ -1,8 +1,10 @@
-"""Rows of data sets that are learned or held out: conversations which a sampler makes tokens of, and no env worker plays."""
+"""Rows of data sets that are learned or held out, and that no env worker plays: conversations, which a sampler makes tokens
+of, and recorded episodes, which have their tokens and are over at once.
+"""
 
 from collections.abc import Iterable
 
-from warren_broker.topology import generate
+from warren_broker.topology import generate, trajectories
 from warren_gateway.coordinator.rollouts import tasks
 from warren_gateway.coordinator.rollouts.starting import policy, seed_of
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -14,12 +16,15 @@ from warren_schemas.datasets.conversations import (
     of_messages,
     of_prompt_and_completion,
 )
+from warren_schemas.datasets.sampled import is_recorded, sampled
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import EpisodePurpose, EpisodeSpec, Generate, TaskRef
-from warren_schemas.transcript import Transcript
+from warren_schemas.episode import EpisodeEnded, EpisodePurpose, EpisodeSpec, Generate, TaskRef
+from warren_schemas.transcript import NO_TIMES, Transcript
 
 NO_HOME = "coordinator"
 """Nobody waits for the answer: it goes to the run's stream."""
+_EPISODE_BYTES = 32 * 1024
+"""A recorded episode of more counts as several of those that a decision starts: it is read within the decision, and sent with it."""
 
 
 def are_learned(config: TrainConfig, purpose: EpisodePurpose) -> bool:
@@ -48,32 +53,67 @@ def is_held_out(config: TrainConfig, group: Group) -> bool:
 
 
 def start(state: CoordinatorState, group: Group, members: Iterable[int]) -> None:
-    """Have tokens made of the group's row."""
-    items = [conversation_item(state, group, member) for member in members]
-    state.change.send(generate(state.spec.base_model), *items)
+    """Have tokens made of the group's row, if it has none."""
+    for member in members:
+        _start(state, group, member)
 
 
-def conversation_item(state: CoordinatorState, group: Group, member: int) -> Generate:
-    """The message that makes tokens of the group's row."""
+def _start(state: CoordinatorState, group: Group, member: int) -> None:
     sft = state.config.sft
     assert sft is not None and sft.dataset is not None
     task = _task(state.config, sft, group)
     rows = state.rows[sft.dataset][task.split]
     number = position(task, rows)
-    found = _conversation(rows.row(number))
+    row, spec = rows.row(number), _spec(state, group, member, task, sft)
+    envelope = Envelope(
+        run=state.run,
+        episode=group.episode(member),
+        attempt=group.attempts[member],
+        deadline_s=group.deadline_s,
+    )
+    if is_recorded(row):
+        state.change.send(trajectories(state.run), _ended(state, envelope, spec, row, number))
+    else:
+        asked = _asked(envelope, spec, row, number, sft)
+        state.change.send(generate(state.spec.base_model), asked)
+
+
+def _asked(
+    envelope: Envelope, spec: EpisodeSpec, row: dict[str, object], number: int, sft: SftConfig
+) -> Generate:
+    """The message that makes tokens of a conversation."""
+    found = _conversation(row)
     return Generate(
-        envelope=Envelope(
-            run=state.run,
-            episode=group.episode(member),
-            attempt=group.attempts[member],
-            deadline_s=group.deadline_s,
-        ),
-        spec=_spec(state, group, member, task, sft),
+        envelope=envelope,
+        spec=spec,
         transcript=Transcript(messages=found.messages, task_number=number),
         turn=0,
         home=NO_HOME,
         learned=found.learned(sft.roles),
         is_plain=found.is_plain,
+    )
+
+
+def _ended(
+    state: CoordinatorState,
+    envelope: Envelope,
+    spec: EpisodeSpec,
+    row: dict[str, object],
+    number: int,
+) -> EpisodeEnded:
+    """What a recorded episode is learned as."""
+    version, max_tokens = spec.policy.min_version, spec.sampling.max_total_tokens
+    found = sampled(row, version=version, max_tokens=max_tokens)
+    state.rollouts.n_started_now += found.size_bytes // _EPISODE_BYTES
+    changes = {"task_number": number, "times": NO_TIMES}
+    return EpisodeEnded(
+        envelope=envelope,
+        spec=spec,
+        transcript=found.transcript.model_copy(update=changes),
+        outcome=found.outcome,
+        worker=NO_HOME,
+        started_s=state.now_s,
+        ended_s=state.now_s,
     )
 
 

@@ -88,11 +88,24 @@ async def test_a_data_set_that_is_none_of_trajectories_is_told(
         await client.replay(chats, REPLAY)
     with pytest.raises(warren.ConfigurationError, match="there is no data set ann/monday"):
         await bob.replay(monday, REPLAY)
-    tuned = {"model": REPLAY["model"], "sft": {"dataset": "monday", "steps": 1}}
-    with pytest.raises(warren.ConfigurationError, match="monday holds trajectories, and fine"):
-        await client.train({**tuned, "limits": {"steps": 0}})
     with pytest.raises(warren.ConfigurationError, match="which are no tasks"):
         await client.train({**REPLAY, "environments": [{"name": "prompts", "dataset": "monday"}]})
+
+
+async def test_the_best_of_a_run_are_fine_tuned_on_as_they_were_sampled(
+    gateway: Gateway, client: warren.Client, run: RunId
+) -> None:
+    best = await client.datasets.collect(run, "best")
+    assert (best.view.kind, best.view.n_rows) == (DatasetKind.TRAJECTORIES, 5)
+    sft = {"dataset": "best", "steps": 1}
+    tuned = {"model": REPLAY["model"], "sft": sft, "limits": {"steps": 0}}
+    found = await client.train(tuned)
+    assert found.view.config and found.view.config.sft
+    assert found.view.config.sft.dataset == best.reference
+    with pytest.raises(warren.ConfigurationError, match=r"sft\.roles: best holds trajectories, of"):
+        await client.train({**tuned, "sft": {**sft, "roles": ["user"]}})
+    words = await client.datasets.collect(run, "words", kind=DatasetKind.MESSAGES)
+    assert (words.view.kind, words.view.n_rows) == (DatasetKind.MESSAGES, 5)
 
 
 async def test_an_archive_needs_a_run_that_kept_one_and_is_over(

@@ -9,7 +9,6 @@ For example:
 """
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -29,9 +28,11 @@ from warren.cli.options import (
     require_whom,
 )
 from warren.configs import read_filter
+from warren.datasets.collecting import CollectedKind
 from warren.datasets.handle import Dataset
 from warren.display.output import make_output, print_json
-from warren.display.words import ago, count
+from warren.display.tables import print_datasets
+from warren.display.words import count
 from warren_schemas.config import RecordingFilter
 from warren_schemas.http import DatasetDeleted, DatasetKind, DatasetList
 
@@ -79,16 +80,24 @@ def collect(
         Parameter(help="KEY=VALUE that episodes must meet, min_reward=1; repeatable."),
     ] = (),
     best_of: Annotated[int | None, Parameter(help="Episodes of each task; the best ones.")] = None,
+    kind: Annotated[
+        CollectedKind,
+        Parameter(
+            help="trajectories: with the tokens that were sampled; messages: words, for any model."
+        ),
+    ] = DatasetKind.TRAJECTORIES,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Make a data set of what was said in a run's best episodes, to fine-tune on (rejection sampling, distillation).
+    """Make a data set of a run's best episodes, to fine-tune on (rejection sampling, distillation).
 
     For example:
         warren data collect last --name solved --where min_reward=1 --best-of 2
         warren sft solved --model warren/tiny
     """
-    return asyncio.run(_collect(run, name, read_filter(where), best_of, gateway, as_json=json))
+    return asyncio.run(
+        _collect(run, name, read_filter(where), best_of, kind, gateway, as_json=json)
+    )
 
 
 def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -191,13 +200,14 @@ async def _collect(
     name: str,
     where: RecordingFilter,
     best_of: int | None,
+    kind: CollectedKind,
     gateway: Gateway,
     *,
     as_json: bool,
 ) -> int:
     async with connected(gateway) as client:
         dataset = await client.datasets.collect(
-            await client.run(run), name, where=where, best_of=best_of
+            await client.run(run), name, where=where, best_of=best_of, kind=kind
         )
     _print_made(dataset, as_json=as_json)
     return codes.OK
@@ -221,22 +231,8 @@ async def _ls(gateway: Gateway, *, as_json: bool) -> int:
     elif not found:
         make_output().line("No data sets yet; `warren data upload FILE --name NAME` makes one.")
     else:
-        print_datasets(found)
+        print_datasets([each.view for each in found], make_output())
     return codes.OK
-
-
-def print_datasets(found: Sequence[Dataset]) -> None:
-    rows = [
-        (
-            each.view.name, each.view.digest[:12], each.view.owner, each.view.kind.value,
-            ", ".join(split.name for split in each.view.splits), count(each.view.n_rows),
-            count(each.view.size_bytes), ago(each.view.created_s),
-            ", ".join("everybody" if user == "*" else user for user in each.view.shared_with),
-        )
-        for each in found
-    ]  # fmt: skip
-    columns = ["name", "digest", "of", "kind", "splits", "rows", "bytes", "made", "shared with"]
-    make_output().table(columns, rows, right=["rows", "bytes"])
 
 
 async def _show(
