@@ -1,20 +1,20 @@
 """Recorded episodes scored anew, by real processes: the weights are those of a recording that has these rewards in it.
 
-Who is killed in the middle of it costs nothing.
+Who is killed in the middle of it costs nothing, the broker included; remote env workers score like others.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
 import pytest
-from tests.support.deployment import Site, connected
+from tests.support.deployment import Site, connected, store_of
 from tests.support.patience import PATIENCE_S, several_waits
-from tests.support.private_rabbit import running_rabbit
+from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 from tests.support.processes import wait_until
 
 import warren
@@ -25,13 +25,14 @@ pytestmark = [pytest.mark.storm, pytest.mark.server, several_waits]
 
 PRICED = ("env-worker", "--only", "--env", "tests.support.scored_environments:Priced")
 TURNED_ROUND = {"exact": 0.0, "missed": 1.0}
+NO_KEYS: Mapping[str, object] = {}
 N_SFT_STEPS = 60
 """Enough for episodes that are not all alike, so that there is something to learn."""
 
 
-def config(**prices: object) -> dict[str, Any]:
+def config(environment: Mapping[str, object] = NO_KEYS, /, **prices: object) -> dict[str, Any]:
     found = guess_config(steps=3).model_dump(exclude={"source", "evaluation"})
-    found["environments"] = [{"name": "priced", "config": prices}]
+    found["environments"] = [{"name": "priced", "config": prices, **environment}]
     found["sft"] |= {"steps": N_SFT_STEPS}
     found["algorithm"] |= {"group_size": 8, "groups_per_step": 4, "max_staleness": 3}
     found["limits"] |= {"stop_at_reward": None}
@@ -39,13 +40,18 @@ def config(**prices: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Generator[Site]:
-    with running_rabbit() as rabbit:
-        site = Site(tmp_path, rabbit.url, None)
-        try:
-            yield site
-        finally:
-            site.stop()
+def rabbit() -> Generator[PrivateRabbit]:
+    with running_rabbit() as node:
+        yield node
+
+
+@pytest.fixture(params=["sqlite"])
+def site(tmp_path: Path, rabbit: PrivateRabbit, request: pytest.FixtureRequest) -> Generator[Site]:
+    site = Site(tmp_path, rabbit.url, store_of(request))
+    try:
+        yield site
+    finally:
+        site.stop()
 
 
 def weights_of(result: warren.RunResult) -> str:
@@ -102,21 +108,29 @@ async def test_the_weights_are_those_of_a_recording_with_these_rewards(
     assert not turned.failures
 
 
+async def calm_and_held(
+    client: warren.Client, site: Site, run: str, hold: Path, **environment: object
+) -> tuple[warren.RunResult, warren.Run]:
+    """What an undisturbed replay ends with; and another that stands still in the middle of its scoring."""
+    calm = await client.replay(run, config(environment, **TURNED_ROUND), score=True)
+    result = await calm.result()
+    await asyncio.to_thread(hold.touch)
+    held = config(environment, **TURNED_ROUND, hold=str(hold))
+    replay = await client.replay(run, held, score=True)
+    await asyncio.to_thread(
+        wait_until, hold.with_suffix(".reached").exists, site.processes["gateway"], deadline_s=PATIENCE_S,
+        log_path=site.log("gateway"),
+    )  # fmt: skip
+    return result, replay
+
+
 @pytest.mark.parametrize("victims", [("env-1",), ("gateway",), ("gateway", "env-1")])
 async def test_whoever_is_killed_in_the_middle_costs_nothing(
     site: Site, tmp_path: Path, victims: tuple[str, ...]
 ) -> None:
     run, hold = await recorded(site), tmp_path / "hold"
     async with connected(site) as client:
-        calm = await (await client.replay(run, config(**TURNED_ROUND), score=True)).result()
-        hold.touch()
-        held = config(**TURNED_ROUND, hold=str(hold))
-        replay = await client.replay(run, held, score=True)
-        reached = hold.with_suffix(".reached")
-        await asyncio.to_thread(
-            wait_until, reached.exists, site.processes["gateway"], deadline_s=PATIENCE_S,
-            log_path=site.log("gateway"),
-        )  # fmt: skip
+        calm, replay = await calm_and_held(client, site, run, hold)
         for name in victims:
             await site.kill(name)
         hold.unlink()
@@ -125,5 +139,26 @@ async def test_whoever_is_killed_in_the_middle_costs_nothing(
         site.start_missing()
     async with connected(site) as client:
         result = await (await client.run(replay.id)).result()
+    assert weights_of(result) == weights_of(calm)
+    assert (result.episodes, result.failures) == (calm.episodes, {})
+
+
+@pytest.mark.parametrize("site", ["postgres"], indirect=True)
+async def test_remote_env_workers_score_and_a_broker_that_is_killed_costs_nothing(
+    site: Site, rabbit: PrivateRabbit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers reach the gateway by WebSocket, and know nothing of a broker; the store is PostgreSQL."""
+    run, hold, laptop = await recorded(site), tmp_path / "hold", tmp_path / "laptop"
+    laptop.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(Path.cwd()))
+    key = (site.home / "api-key").read_text().strip()
+    site.start_remote("laptop", *PRICED[1:], api_key=key, folder=laptop)
+    await site.kill("env-1")
+    async with connected(site) as client:
+        calm, replay = await calm_and_held(client, site, run, hold, workers="own")
+        await asyncio.to_thread(rabbit.kill)
+        hold.unlink()
+        await asyncio.to_thread(rabbit.start)
+        result = await replay.result()
     assert weights_of(result) == weights_of(calm)
     assert (result.episodes, result.failures) == (calm.episodes, {})
