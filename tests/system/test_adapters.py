@@ -63,7 +63,9 @@ def wide() -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     }
 
 
-async def test_an_exported_policy_is_brought_back_and_does_as_it_did(tmp_path: Path) -> None:
+async def test_parity_row_33_an_exported_policy_is_brought_back_and_does_as_it_did(
+    tmp_path: Path,
+) -> None:
     """Evaluated, its mean is that of the run's own last evaluation; trained on and served, it is where that begins."""
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
     changed = guess_config(steps=1).model_dump()

@@ -51,7 +51,7 @@ async def test_a_base_model_needs_no_trainer(tmp_path: Path) -> None:
 
 
 @several_waits
-async def test_a_checkpoint_is_evaluated_as_it_was_trained(tmp_path: Path) -> None:
+async def test_parity_row_34_a_checkpoint_is_evaluated_as_it_was_trained(tmp_path: Path) -> None:
     """The tasks, the seed and the weights are those of the run's own last evaluation, and so is its mean."""
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
     changed = guess_config(steps=3).model_dump()

@@ -28,7 +28,9 @@ def evaluated_often() -> TrainConfig:
 
 
 @several_waits
-async def test_each_one_happens_once_with_the_policy_of_its_step(tmp_path: Path) -> None:
+async def test_parity_row_14_each_one_happens_once_with_the_policy_of_its_step(
+    tmp_path: Path,
+) -> None:
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
     async with site.running(site.gpu_worker, site.env_worker) as client:
         run = await client.train(evaluated_often())

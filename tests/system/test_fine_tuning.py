@@ -69,7 +69,9 @@ def _config(update: dict[str, Any]) -> TrainConfig:
     ],
 )
 @several_waits
-async def test_it_equals_a_plain_loop(tmp_path: Path, kind: str, packed: bool) -> None:
+async def test_parity_row_24_it_equals_a_plain_loop(
+    tmp_path: Path, kind: str, packed: bool
+) -> None:
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
     base = str(site.gpu.base_models["warren/tiny"])
     update: dict[str, Any] = {"kind": kind}

@@ -45,7 +45,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 @several_waits
-async def test_every_prompt_is_answered_in_the_order_of_the_file(
+async def test_parity_row_02_every_prompt_is_answered_in_the_order_of_the_file(
     site: Site, tmp_path: Path
 ) -> None:
     file, to, again = prompts(tmp_path), tmp_path / "answers.jsonl", tmp_path / "again.parquet"

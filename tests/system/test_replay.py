@@ -140,7 +140,7 @@ async def test_a_shuffled_replay_that_is_cut_off_ends_as_one_that_is_not(site: S
     assert calm.updates == again.updates > 3
 
 
-async def test_an_archive_and_an_export_give_the_weights_of_the_stream(
+async def test_parity_row_58_an_archive_and_an_export_give_the_weights_of_the_stream(
     site: Site, tmp_path: Path
 ) -> None:
     short = small_config().model_dump(exclude={"source"})

@@ -35,7 +35,9 @@ def logdir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_tensorboard_shows_curves_config_hyperparameters_and_layout(logdir: Path) -> None:
+async def test_parity_row_60_tensorboard_shows_curves_config_hyperparameters_and_layout(
+    logdir: Path,
+) -> None:
     async with served(logdir, "127.0.0.1", 0) as (server, address):
         async with aiohttp.ClientSession(f"{address}/") as session:
             runs = await _get(session, "data/runs")
