@@ -86,23 +86,6 @@ class Parallel(AgentEnv):
         return 1.0
 
 
-class GuessAgent(AgentEnv):
-    """The guessing game, played by an agent."""
-
-    name = "guess_agent"
-
-    async def run(self, task: None, agent: Agent) -> float:
-        hidden = agent.context.rng.randint(0, 9)
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout()) as session:
-            chat, shown = Chat(agent, session), "?"
-            for _ in range(4):
-                said = await chat.say(shown)
-                if said == str(hidden):
-                    return 1.0
-                shown = "<" if said > str(hidden) else ">"
-        return 0.0
-
-
 class Blocking(AgentEnv):
     """A plain function, which has a process to itself."""
 
