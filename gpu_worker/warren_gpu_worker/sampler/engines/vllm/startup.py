@@ -13,7 +13,6 @@ import os
 from typing import cast
 
 import torch
-from torch._dynamo import config as dynamo
 from transformers import AutoConfig, PreTrainedConfig
 
 from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
@@ -60,6 +59,8 @@ def prepare_environment(device: str) -> None:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     if _is_on_cpu(device):  # compiling takes minutes, which small machines don't win back
+        from torch._dynamo import config as dynamo  # two seconds, for vLLM alone
+
         dynamo.disable = True
 
 
