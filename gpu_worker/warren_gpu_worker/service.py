@@ -3,8 +3,10 @@ base model (`reloading`)."""
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 
 from warren_broker.port import Broker
+from warren_gpu_worker.forking import spawning
 from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.sampler.supervisor.child_process import (
     MakeSamplerProcess,
@@ -22,18 +24,23 @@ async def serve_gpu_worker(
     broker: Broker,
     settings: GpuWorkerSettings,
     *,
-    make_sampler_process: MakeSamplerProcess = SamplerProcess,
-    spawn_ranks: SpawnRanks = RankProcesses.spawn,
+    make_sampler_process: MakeSamplerProcess | None = None,
+    spawn_ranks: SpawnRanks | None = None,
 ) -> None:
     """Play the roles of the settings until cancelled; what is held then goes back.
 
     Raises what the roles raise, in an exception group: `SamplerBroken`, `BrokerClosed`, …
     """
     reloading = Reloading(settings)
-    while True:
-        settings = reloading.play()
-        roles = _play_roles(broker, settings, reloading, make_sampler_process, spawn_ranks)
-        await until_played_anew(reloading, roles)
+    async with spawning(settings) as spawn_child:
+        make_sampler_process = make_sampler_process or partial(
+            SamplerProcess, spawn_child=spawn_child
+        )
+        spawn_ranks = spawn_ranks or partial(RankProcesses.spawn, spawn_child=spawn_child)
+        while True:
+            settings = reloading.play()
+            roles = _play_roles(broker, settings, reloading, make_sampler_process, spawn_ranks)
+            await until_played_anew(reloading, roles)
 
 
 async def until_played_anew(reloading: Reloading, roles: Coroutine[object, None, None]) -> None:

@@ -17,38 +17,43 @@ A frame is a u32 little-endian length and that many bytes; what they mean is up 
 
 import asyncio
 import contextlib
-import ctypes
 import json
 import os
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from warren_broker.worker.credentials import CREDENTIALS
+from warren_broker.worker.conversation import opened
+from warren_broker.worker.credentials import harmless_variables
+from warren_broker.worker.forking.client import ForkServer
+from warren_broker.worker.leader import Executed, Leader
+from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE, inherited_socket
 from warren_broker.worker.process import Process
 
 _LENGTH = struct.Struct("<I")
-_FD_VARIABLE = "WARREN_CHILD_FD"
-_PARENT_VARIABLE = "WARREN_PARENT_PID"
-_PR_SET_PDEATHSIG = 1
-_READ_AHEAD_BYTES = 1024 * 1024
-_WRITE_HIGH_WATER_BYTES = 4 * 1024 * 1024
 _LAST_MOMENT_S = 3.0
 
 
 class ChildDied(Exception):
-    """The child is gone. `exit_code` is negative for a signal, None if not known yet."""
+    """The child is gone. `exit_code` is negative for a signal, None if nobody could tell it."""
 
     def __init__(self, name: str, exit_code: int | None) -> None:
         super().__init__(name, exit_code)
         self.name = name
         self.exit_code = exit_code
 
+    @property
+    def was_killed(self) -> bool:
+        """So that its end says nothing about what it did: by SIGKILL, as with the one that it was forked from."""
+        return self.exit_code in (None, -signal.SIGKILL)
+
     def __str__(self) -> str:
-        if self.exit_code is not None and self.exit_code < 0:
+        if self.exit_code is None:
+            return f"{self.name} has ended"
+        if self.exit_code < 0:
             return f"{self.name} was killed by {signal.Signals(-self.exit_code).name}"
         return f"{self.name} ended with exit code {self.exit_code}"
 
@@ -85,21 +90,19 @@ class Child:
         `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
         The child's output goes to `log_path`, or to the descriptor `output`, or where ours goes.
         It gets these open `descriptors`, besides. Of our variables it inherits `inherited`, or else
-        all but `CREDENTIALS`, which no child needs.
+        all but credentials, which no child needs.
         """
         if inherited is None:
-            inherited = {n: v for n, v in os.environ.items() if not n.startswith(CREDENTIALS)}
+            inherited = harmless_variables()
         variables = {
             **inherited,
-            "OMP_NUM_THREADS": str(n_threads),
-            "MKL_NUM_THREADS": str(n_threads),
-            "TOKENIZERS_PARALLELISM": "false",
+            **_thread_bounds(n_threads),
             **(environment or {}),
-            _PARENT_VARIABLE: str(os.getpid()),
+            PARENT_VARIABLE: str(os.getpid()),
         }
 
         def program(descriptor: int) -> Sequence[str]:
-            variables[_FD_VARIABLE] = str(descriptor)
+            variables[FD_VARIABLE] = str(descriptor)
             return [sys.executable, "-m", module, name]
 
         child = await cls.launch(
@@ -110,6 +113,38 @@ class Child:
             log_path=log_path,
             output=output,
         )
+        child._write(json.dumps(list(arguments)).encode())
+        return child
+
+    @classmethod
+    async def fork(
+        cls,
+        server: ForkServer,
+        name: str,
+        module: str,
+        arguments: Sequence[str] = (),
+        *,
+        n_threads: int = 1,
+        environment: Mapping[str, str] | None = None,
+        log_path: Path | None = None,
+    ) -> "Child":
+        """The same as `spawn`, by a fork of what the server has imported, and with its environment.
+
+        Libraries that read variables as they are imported have read those of the server.
+        """
+
+        async def fork(descriptor: int) -> Leader:
+            with contextlib.ExitStack() as stack:
+                sink = stack.enter_context(log_path.open("ab")).fileno() if log_path else None
+                return await server.fork(
+                    module,
+                    name,
+                    conversation=descriptor,
+                    output=sink,
+                    variables={**_thread_bounds(n_threads), **(environment or {})},
+                )
+
+        child = await cls._start(name, fork)
         child._write(json.dumps(list(arguments)).encode())
         return child
 
@@ -128,23 +163,30 @@ class Child:
 
         The child gets these environment variables and open descriptors, and no others.
         """
+
+        async def execute(descriptor: int) -> Leader:
+            return Executed(
+                program(descriptor),
+                variables=variables,
+                descriptors=(descriptor, *descriptors),
+                log_path=log_path,
+                output=output,
+            )
+
+        return await cls._start(name, execute)
+
+    @classmethod
+    async def _start(cls, name: str, start: Callable[[int], Awaitable[Leader]]) -> "Child":
+        """`start` gets the descriptor of the child's end of our socket, which is closed here afterwards."""
         ours, theirs = socket.socketpair()
         with theirs:
-            fd = theirs.fileno()
             try:
-                process = Process(
-                    name,
-                    program(fd),
-                    variables=variables,
-                    descriptors=(fd, *descriptors),
-                    log_path=log_path,
-                    output=output,
-                )
-            except OSError:
+                process = Process(name, await start(theirs.fileno()))
+            except BaseException:
                 ours.close()
                 raise
         try:
-            reader, writer = await _opened(ours)
+            reader, writer = await opened(ours)
         except asyncio.CancelledError:
             process.reap()
             raise
@@ -202,31 +244,12 @@ class Child:
         self._writer.transport.abort()
 
 
-async def _opened(ours: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=_READ_AHEAD_BYTES, loop=loop)
-    transport, protocol = await loop.create_connection(lambda: _Protocol(ours, reader), sock=ours)
-    transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-
-
-class _Protocol(asyncio.StreamReaderProtocol):
-    """However a conversation ends, what was said before can still be read."""
-
-    def __init__(self, ours: socket.socket, reader: asyncio.StreamReader) -> None:
-        super().__init__(reader, loop=asyncio.get_running_loop())
-        self._ours = ours
-        self._heard = reader
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._hear_the_rest()
-        super().connection_lost(None)  # with an error, the reader would forget what it holds
-
-    def _hear_the_rest(self) -> None:
-        with contextlib.suppress(OSError):
-            self._ours.shutdown(socket.SHUT_RD)  # nobody can add to what lies there
-            while said := self._ours.recv(_READ_AHEAD_BYTES):
-                self._heard.feed_data(said)
+def _thread_bounds(n_threads: int) -> dict[str, str]:
+    return {
+        "OMP_NUM_THREADS": str(n_threads),
+        "MKL_NUM_THREADS": str(n_threads),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
 
 
 class Channel:
@@ -241,12 +264,8 @@ class Channel:
     @classmethod
     def inherited(cls) -> "Channel":
         """The channel to the supervisor that spawned this process; die when it dies, or has hung up."""
-        parent = int(os.environ.pop(_PARENT_VARIABLE))
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-        if os.getppid() != parent:
-            os._exit(1)
-        connection = socket.socket(fileno=int(os.environ.pop(_FD_VARIABLE)))
+        connection = inherited_socket()
         (n_bytes,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
         return cls(connection, json.loads(_exactly(connection, n_bytes)))
 

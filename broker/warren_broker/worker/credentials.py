@@ -7,6 +7,7 @@ blanked there; `sys.argv` and `os.environ` are copies, and keep them.
 
 import contextlib
 import ctypes
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,11 @@ _ARGUMENT = re.compile(
 )
 _BOUNDS = slice(45, 49)
 """Of /proc/self/stat, after the name: where arguments and variables begin and end."""
+
+
+def harmless_variables() -> dict[str, str]:
+    """Those of this process that any child may have."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(CREDENTIALS)}
 
 
 def hide_credentials() -> None:

@@ -9,9 +9,8 @@ import contextlib
 import logging
 import os
 import signal
-import subprocess
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+
+from warren_broker.worker.leader import Leader
 
 MAX_ROUNDS = 100
 """Of killing a session's processes: those that fork all the while may be ahead of one."""
@@ -20,53 +19,35 @@ log = logging.getLogger(__name__)
 
 
 class Process:
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        variables: Mapping[str, str],
-        descriptors: Sequence[int],
-        log_path: Path | None,
-        output: int | None = None,
-    ) -> None:
-        """Start it, from the loop's own thread: it may wish to die with its parent *thread*.
-
-        It gets these environment variables and open descriptors, and no others. What it prints goes
-        to the file at `log_path`, or else to the descriptor `output`, or else where ours goes.
-        Raises `OSError`.
-        """
+    def __init__(self, name: str, leader: Leader) -> None:
+        """From the event loop's own thread."""
         self.name = name
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done once it and all of its session are dead."""
-        self._popen = _start(command, variables, descriptors, log_path, output)
-        try:
-            self._exit = os.pidfd_open(self._popen.pid)
-        except OSError:
-            self.kill()
-            self._popen.wait()
-            raise
-        self._loop.add_reader(self._exit, self._has_exited)
+        self.exit_code: int | None = None
+        """Once it is reaped, if it is known; negative for a signal."""
+        self._leader = leader
+        self._is_reaped = False
+        leader.when_exited(self._has_exited)
 
     @property
     def pid(self) -> int:
-        return self._popen.pid
+        return self._leader.pid
 
     @property
     def is_alive(self) -> bool:
         """False once it has ended, also before the event loop has heard of it."""
-        if self._popen.returncode is not None:
-            return False
-        states = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self._popen.pid, states) is None
+        return not self._is_reaped and not self._leader.has_exited()
 
     def kill(self) -> None:
         """End it now, and its process group with it; what else is in its session follows."""
-        if self._popen.returncode is None:
-            os.killpg(self._popen.pid, signal.SIGKILL)
+        if not self._is_reaped:
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # whoever had started it may have reaped it
+                os.killpg(self.pid, signal.SIGKILL)
 
-    async def end(self, grace_s: float) -> int:
+    async def end(self, grace_s: float) -> int | None:
         """Wait for it, kill what is left, and reap; cancelled, do so at once. The exit code."""
         try:
             await asyncio.wait({self.ended}, timeout=grace_s)
@@ -76,48 +57,27 @@ class Process:
                 await asyncio.wait({self.ended})
         finally:
             self.reap()
-        return self._popen.returncode
+        return self.exit_code
 
     def reap(self) -> None:
         """Kill it and its session, and let go of its id."""
-        if self._popen.returncode is not None:
+        if self._is_reaped:
             return
         self.kill()
-        os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+        self._leader.wait()
         self._has_exited()
-        self._popen.wait()
+        self.exit_code = self._leader.reap()
+        self._is_reaped = True
 
     def _has_exited(self) -> None:
         if self.ended.done():
             return
-        self._loop.remove_reader(self._exit)
-        os.close(self._exit)
         self.kill()
         try:
-            _kill_session(self._popen.pid)
+            _kill_session(self.pid)
         except OSError as error:
             log.warning("what %s has left behind may live on: %s", self.name, error)
         self.ended.set_result(None)
-
-
-def _start(
-    command: Sequence[str],
-    variables: Mapping[str, str],
-    descriptors: Sequence[int],
-    log_path: Path | None,
-    output: int | None,
-) -> "subprocess.Popen[bytes]":
-    with contextlib.ExitStack() as stack:
-        sink = stack.enter_context(log_path.open("ab")) if log_path else output
-        return subprocess.Popen(
-            command,
-            env=variables,
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-            start_new_session=True,
-        )
 
 
 def _kill_session(leader: int) -> None:

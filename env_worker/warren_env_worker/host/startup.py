@@ -1,7 +1,6 @@
 """From nothing to a session: a child is started, imports its environment and greets."""
 
 import asyncio
-import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
@@ -86,7 +85,7 @@ async def _greeted(child: Child) -> Description:
         reason = f"importing {child.name} took longer than {IMPORT_LIMIT_S:g} s"
         raise EnvironmentUnusable(reason) from None
     except ChildDied as death:
-        if death.exit_code == -signal.SIGKILL:
+        if death.was_killed:
             raise StartCutShort(f"while it was imported, {death}") from death
         raise EnvironmentUnusable(f"while it was imported, {death}") from death
     greeting = unpack_greeting(frame)

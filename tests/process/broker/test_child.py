@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import uvloop
@@ -18,26 +19,57 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes import is_alive, until_dead
 
 from warren_broker.worker.child import Channel, Child, ChildDied
+from warren_broker.worker.credentials import harmless_variables
+from warren_broker.worker.forking.client import ForkServer
 
-ROOT = Path(__file__).parents[3]
+PATHS = {"PYTHONPATH": str(Path(__file__).parents[3])}
+PROGRAM = "tests.support.obedient_child"
+
+
+class Spawn(Protocol):
+    async def __call__(
+        self, *arguments: str, n_threads: int = 1, log_path: Path | None = None
+    ) -> Child: ...
+
+
+@asynccontextmanager
+async def spawning(*, forks: bool) -> AsyncGenerator[Spawn]:
+    """By a command, or by a fork of a process that knows the child's program."""
+    server = ForkServer([PROGRAM], {**harmless_variables(), **PATHS})
+    start = partial(Child.fork, server) if forks else Child.spawn
+
+    async def spawn(*arguments: str, n_threads: int = 1, log_path: Path | None = None) -> Child:
+        return await start(
+            "the child",
+            PROGRAM,
+            arguments,
+            n_threads=n_threads,
+            environment=PATHS,
+            log_path=log_path,
+        )
+
+    try:
+        yield spawn
+    finally:
+        await server.close()
+
+
+@pytest.fixture(params=[False, True], ids=["executed", "forked"])
+def forks(request: pytest.FixtureRequest) -> bool:
+    return request.param
 
 
 @pytest.fixture
-async def child() -> AsyncGenerator[Child]:
+async def spawn(forks: bool) -> AsyncGenerator[Spawn]:
+    async with spawning(forks=forks) as spawn:
+        yield spawn
+
+
+@pytest.fixture
+async def child(spawn: Spawn) -> AsyncGenerator[Child]:
     child = await spawn()
     yield child
     await child.close(grace_s=0.1)
-
-
-async def spawn(*arguments: str, n_threads: int = 1, log_path: Path | None = None) -> Child:
-    return await Child.spawn(
-        "the child",
-        "tests.support.obedient_child",
-        arguments,
-        n_threads=n_threads,
-        environment={"PYTHONPATH": str(ROOT)},
-        log_path=log_path,
-    )
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 70_000, 9_000_000])
@@ -238,12 +270,13 @@ async def test_what_a_child_said_is_received_though_it_did_not_hear_all(child: C
     ],
 )
 def test_it_ends_no_other_way_on_the_event_loop_of_env_workers(
-    end: Callable[[Child], Awaitable[None]],
+    end: Callable[[Child], Awaitable[None]], forks: bool
 ) -> None:
     async def with_child() -> None:
-        child = await spawn()
-        await end(child)
-        await child.close(grace_s=0.1)
+        async with spawning(forks=forks) as spawn:
+            child = await spawn()
+            await end(child)
+            await child.close(grace_s=0.1)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(with_child())
@@ -259,7 +292,7 @@ def test_a_detached_socket_is_closed_by_its_new_owner() -> None:
 
 
 async def test_a_killed_supervisor_takes_its_child_with_it() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **PATHS}
     command = [sys.executable, "-m", "tests.support.obedient_supervisor"]
     supervisor = await asyncio.create_subprocess_exec(
         *command, env=environment, stdout=subprocess.PIPE
@@ -272,7 +305,7 @@ async def test_a_killed_supervisor_takes_its_child_with_it() -> None:
     await until_dead(child_pid)
 
 
-async def test_threads_are_bounded() -> None:
+async def test_threads_are_bounded(spawn: Spawn) -> None:
     child = await spawn(n_threads=2)
     with contextlib.suppress(ChildDied):
         await child.send(b"threads")
@@ -280,7 +313,7 @@ async def test_threads_are_bounded() -> None:
     await child.close()
 
 
-async def test_what_a_child_says_goes_to_its_log(tmp_path: Path) -> None:
+async def test_what_a_child_says_goes_to_its_log(spawn: Spawn, tmp_path: Path) -> None:
     child = await spawn(log_path=tmp_path / "child.log")
     await child.send(b"exit nonsense")
     with pytest.raises(ChildDied, match="exit code 1"):
@@ -291,7 +324,7 @@ async def test_what_a_child_says_goes_to_its_log(tmp_path: Path) -> None:
 SECRET = "hunter2-hunter2"
 
 
-async def test_only_the_child_can_read_its_arguments() -> None:
+async def test_only_the_child_can_read_its_arguments(spawn: Spawn) -> None:
     url = f"s3://me:{SECRET}@store/checkpoints"
     child = await spawn(url, "0")
     async with asyncio.timeout(PATIENCE_S):
@@ -300,7 +333,7 @@ async def test_only_the_child_can_read_its_arguments() -> None:
     shown = shown_by_proc(child.pid)
     await child.close(grace_s=0.1)
     assert SECRET.encode() not in shown
-    assert b"tests.support.obedient_child\0the child\0" in shown
+    assert b"tests.support.obedient_child the child" in shown.replace(b"\0", b" ")
 
 
 async def test_a_program_hides_its_credentials_from_proc() -> None:

@@ -10,7 +10,6 @@ end, and what is held is given back after `MAX_DEATHS` in a row, for somebody el
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import Protocol
 
 from warren_broker.worker.child import Child, ChildDied
 from warren_broker.worker.until_death import until_death
+from warren_gpu_worker.forking import SpawnChild
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.messages import (
     Broken,
@@ -62,7 +62,7 @@ class SamplerProcess:
     """`on_answered` is called with every batch of answers, on the event loop, and must not block.
 
     So is `on_given_back`, with the turns that are no longer owed and get no answer. The child sleeps
-    while a trainer has the GPU (`time_share`). `module` is the child's program.
+    while a trainer has the GPU (`time_share`). `module` is the child's program, which `spawn_child` starts.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class SamplerProcess:
         *,
         time_share: TimeShare | None = None,
         module: str = CHILD_MODULE,
+        spawn_child: SpawnChild = Child.spawn,
     ) -> None:
         self.base_model = base_model
         self.caches_prefixes = False
@@ -86,6 +87,7 @@ class SamplerProcess:
         self._on_answered = on_answered
         self._on_given_back = on_given_back
         self._module = module
+        self._spawn_child = spawn_child
         self._outbox = Orders()
         self._has_orders = asyncio.Event()
         self._loaded = asyncio.Event()
@@ -162,7 +164,7 @@ class SamplerProcess:
         So does one whose first child was killed, which says nothing about the model, a few times.
         """
         self._n_deaths += 1
-        was_killed = isinstance(failure, ChildDied) and failure.exit_code == -signal.SIGKILL
+        was_killed = isinstance(failure, ChildDied) and failure.was_killed
         if not self._loaded.is_set() and not (was_killed and self._n_deaths < MAX_DEATHS):
             raise SamplerBroken(str(failure)) from failure
         log.warning("%s; starting it again with %d turns", failure, self._turns.n_owed)
@@ -182,7 +184,7 @@ class SamplerProcess:
 
     async def _spawn(self) -> Child:
         arguments = (self._limit.settings.model_dump_json(), self.base_model)
-        return await Child.spawn(
+        return await self._spawn_child(
             f"the sampler of {self.base_model}",
             self._module,
             arguments,

@@ -22,6 +22,7 @@ import transformers
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.child.allocator import keep_freed_memory
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.child.memory_plan import device_memory
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
@@ -188,6 +189,7 @@ def run(channel: Channel, engine_type: type[Engine]) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     transformers.utils.logging.disable_progress_bar()
     settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
+    keep_freed_memory()
     torch.set_num_threads(settings.n_threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory would only make bugs repeatable, and costs time.

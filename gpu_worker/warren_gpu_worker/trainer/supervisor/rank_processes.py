@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import Self
 
 from warren_broker.worker.child import Child, ChildDied
+from warren_gpu_worker.forking import SpawnChild
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 CHILD_MODULE = "warren_gpu_worker.trainer.child.main"
 ENVIRONMENT = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch's wish where kernels on a GPU are deterministic
     "GLOO_SOCKET_IFNAME": "lo",  # all ranks are on this machine
-    # glibc keeps what one op's activations took for the next op, up to 256 MiB: giving it back and
-    # having it again costs a page fault for every 4 KiB.
-    "MALLOC_MMAP_THRESHOLD_": str(32 * 1024**2),
-    "MALLOC_TRIM_THRESHOLD_": str(256 * 1024**2),
 }
 """Of every rank, where ours has no other wish."""
 _LAST_MOMENT_S = 3.0
@@ -37,9 +34,12 @@ log = logging.getLogger(__name__)
 class RankProcesses:
     """One task may send while another receives."""
 
-    def __init__(self, meeting: Path, module: str = CHILD_MODULE) -> None:
+    def __init__(
+        self, meeting: Path, module: str = CHILD_MODULE, spawn_child: SpawnChild = Child.spawn
+    ) -> None:
         self._meeting = meeting
         self._module = module
+        self._spawn_child = spawn_child
         self._ranks: list[Child] = []
         self._watches: list[asyncio.Task[None]] = []
         self.last_words: list[bytes] = []
@@ -47,10 +47,15 @@ class RankProcesses:
 
     @classmethod
     async def spawn(
-        cls, name: str, settings: GpuWorkerSettings, *, module: str = CHILD_MODULE
+        cls,
+        name: str,
+        settings: GpuWorkerSettings,
+        *,
+        module: str = CHILD_MODULE,
+        spawn_child: SpawnChild = Child.spawn,
     ) -> Self:
-        """Start `settings.devices` ranks, each `python -m module`. Raises `OSError`."""
-        ranks = cls(await asyncio.to_thread(_made, settings), module)
+        """Start `settings.devices` ranks, each of which runs `module`. Raises `OSError`."""
+        ranks = cls(await asyncio.to_thread(_made, settings), module, spawn_child)
         try:
             for rank in range(settings.devices):
                 ranks._ranks.append(await ranks._start(name, settings, rank))
@@ -65,7 +70,7 @@ class RankProcesses:
         return ranks
 
     async def _start(self, name: str, settings: GpuWorkerSettings, rank: int) -> Child:
-        return await Child.spawn(
+        return await self._spawn_child(
             f"{name}, rank {rank}" if settings.devices > 1 else name,
             self._module,
             [settings.model_dump_json(), str(rank), str(self._meeting / "ranks")],
