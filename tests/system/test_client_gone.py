@@ -41,7 +41,7 @@ COMMAND = (
 )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.variant), "postgresql"])
 async def site(
     request: pytest.FixtureRequest, tmp_path: Path, private_rabbit: PrivateRabbit
 ) -> AsyncGenerator[Site]:

@@ -36,7 +36,7 @@ def small_config() -> TrainConfig:
     return TrainConfig.model_validate(config | {"evaluation": None})
 
 
-@pytest.fixture(params=["in-process", "rabbitmq"])
+@pytest.fixture(params=[pytest.param("in-process", marks=pytest.mark.variant), "rabbitmq"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> OpenPlace:
     if request.param == "in-process":
         return lambda: in_process(tmp_path / "streams")
