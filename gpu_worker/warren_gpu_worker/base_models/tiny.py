@@ -10,6 +10,7 @@ Invariant: the weights depend on the recipe alone, and the recipe's number is in
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ EMBEDDING_STD = {"warren/tiny": 0.07, "warren/tiny-lora": 0.2}
 
 _RECIPE = 2
 _BUILD_S = 600.0
+_MAX_BUILDERS = 3
 
 
 def ensure_tiny(
@@ -46,10 +48,22 @@ def ensure_tiny(
 
 
 def _build_in_child(name: str, folder: Path) -> None:
+    """A builder that was killed says nothing about the build: another one tries again."""
+    built = _built(name, folder)
+    for _ in range(_MAX_BUILDERS - 1):
+        if built.returncode != -signal.SIGKILL:
+            break
+        built = _built(name, folder)
+    if built.returncode != 0:
+        reason = (built.stderr.strip().splitlines() or ["no output"])[-1]
+        raise OSError(f"{name} could not be built in {folder}: {reason}")
+
+
+def _built(name: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     builder = "warren_gpu_worker.base_models.tiny_build"
     command = [sys.executable, "-m", builder, str(folder), str(EMBEDDING_STD[name])]
     try:
-        built = subprocess.run(
+        return subprocess.run(
             command,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,
@@ -59,6 +73,3 @@ def _build_in_child(name: str, folder: Path) -> None:
         )
     except subprocess.TimeoutExpired as error:
         raise OSError(f"{name} was not built in {folder} within {_BUILD_S:.0f} s") from error
-    if built.returncode != 0:
-        reason = (built.stderr.strip().splitlines() or ["no output"])[-1]
-        raise OSError(f"{name} could not be built in {folder}: {reason}")
