@@ -92,10 +92,8 @@ class Child:
         It gets these open `descriptors`, besides. Of our variables it inherits `inherited`, or else
         all but credentials, which no child needs.
         """
-        if inherited is None:
-            inherited = harmless_variables()
         variables = {
-            **inherited,
+            **(harmless_variables() if inherited is None else inherited),
             **_thread_bounds(n_threads),
             **(environment or {}),
             PARENT_VARIABLE: str(os.getpid()),
@@ -132,16 +130,14 @@ class Child:
 
         Libraries that read variables as they are imported have read those of the server.
         """
+        variables = {**_thread_bounds(n_threads), **(environment or {})}
 
         async def fork(descriptor: int) -> Leader:
-            with contextlib.ExitStack() as stack:
-                sink = stack.enter_context(log_path.open("ab")).fileno() if log_path else None
+            if log_path is None:
+                return await server.fork(module, name, descriptor, variables=variables)
+            with log_path.open("ab") as log:
                 return await server.fork(
-                    module,
-                    name,
-                    conversation=descriptor,
-                    output=sink,
-                    variables={**_thread_bounds(n_threads), **(environment or {})},
+                    module, name, descriptor, output=log.fileno(), variables=variables
                 )
 
         child = await cls._start(name, fork)

@@ -46,8 +46,8 @@ class ForkServer:
         self,
         module: str,
         name: str,
-        *,
         conversation: int,
+        *,
         output: int | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> "ForkedLeader":
