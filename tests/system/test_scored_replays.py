@@ -124,7 +124,14 @@ async def calm_and_held(
     return result, replay
 
 
-@pytest.mark.parametrize("victims", [("env-1",), ("gateway",), ("gateway", "env-1")])
+@pytest.mark.parametrize(
+    "victims",
+    [
+        pytest.param(("env-1",), marks=pytest.mark.variant),
+        pytest.param(("gateway",), marks=pytest.mark.variant),
+        ("gateway", "env-1"),
+    ],
+)
 async def test_whoever_is_killed_in_the_middle_costs_nothing(
     site: Site, tmp_path: Path, victims: tuple[str, ...]
 ) -> None:
