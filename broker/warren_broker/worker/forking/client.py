@@ -124,11 +124,15 @@ class _Running:
                 PARENT_VARIABLE: str(os.getpid()),
                 "SPT_NOENV": "1",  # a fork's title takes no place of its variables in /proc
             }
-            leader = Executed(
-                [sys.executable, "-m", SERVER_MODULE, *modules],
-                variables={**variables, **fixed},
-                descriptors=[theirs.fileno()],
-            )
+            try:
+                leader = Executed(
+                    [sys.executable, "-m", SERVER_MODULE, *modules],
+                    variables={**variables, **fixed},
+                    descriptors=[theirs.fileno()],
+                )
+            except OSError:
+                self._ours.close()
+                raise
         self._process = Process("the fork server", leader)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._ours, self._hear)
@@ -195,8 +199,8 @@ class _Running:
         self._order_reap(id)
 
     def _order_reap(self, id: int) -> None:
-        """Where the server has died, the system does it."""
-        with contextlib.suppress(ConnectionError):
+        """Whoever it does not hear of is reaped when it ends, by the system."""
+        with contextlib.suppress(ConnectionError, BlockingIOError):
             if self._ours.fileno() >= 0:
                 self._ours.send(Reap(id=id).model_dump_json().encode())
 
@@ -216,5 +220,7 @@ class _Running:
             self._ours.close()
 
     async def close(self) -> None:
+        """At once: it may be importing still, and holds nothing that needs tidying up."""
         self._hang_up()
+        self._process.kill()
         await self._process.end(_CLOSE_S)
