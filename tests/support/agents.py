@@ -1,11 +1,13 @@
 """Agents under test: what they do well, and what they should not."""
 
 import asyncio
+import sys
 from typing import Any
 
 import aiohttp
 
 from warren import Agent, AgentEnv, CommandAgent
+from warren.agents.environment import ENDPOINT
 from warren.environment import Limits
 
 SYSTEM, FIRST, SECOND = "guess:", "?", ">"
@@ -98,6 +100,19 @@ class Blocking(AgentEnv):
     async def _said(self, agent: Agent) -> str:
         async with aiohttp.ClientSession() as session:
             return await Chat(agent, session).say(FIRST)
+
+
+class Prepared(Blocking):
+    """Earns 1 where its process had the endpoint before the episode began."""
+
+    name = "prepared"
+
+    def __init__(self) -> None:
+        self.has_endpoint = ENDPOINT in sys.modules
+
+    def run(self, task: None, agent: Agent) -> dict[str, float]:
+        super().run(task, agent)
+        return {"prepared": float(self.has_endpoint)}
 
 
 class Curl(CommandAgent):

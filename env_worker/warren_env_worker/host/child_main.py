@@ -11,11 +11,13 @@ moment, and abort the process (those of pydantic-monty do, now and then).
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import sys
 from typing import Any
 
+from warren.agents.environment import ENDPOINT, AgentEnv
 from warren.environment import Env, Isolation
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.call_status import open_status
@@ -55,6 +57,8 @@ def _live(channel: Channel, reference: str, status: str) -> None:
     except ImportFailed as error:
         channel.send(pack_greeting(Unusable(str(error))))
         return
+    if issubclass(environment, AgentEnv):
+        importlib.import_module(ENDPOINT)  # once, and not in the process of each episode
     gc.freeze()  # what was imported stays: no need to look through it again and again
     channel.send(pack_greeting(describe(environment)))
     _serve(channel, status, environment)

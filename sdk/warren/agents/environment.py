@@ -52,6 +52,8 @@ ResultT = TypeVar("ResultT")
 _ANSWER_ID = re.compile(r"(?:chatcmpl-|resp_|msg_|gen-|call_)(\d{1,9})(?:_\d+)?", re.ASCII)
 """As the dialects tell it: of an answer, or of a tool call in one."""
 ENDED = "the episode has ended"
+ENDPOINT = "warren.agents.endpoint"
+"""The module that hosts of agents need, with a web server: nobody else imports it."""
 _RETURNED = "run() must return a number, named numbers or None; it returned"
 
 

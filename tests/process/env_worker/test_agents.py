@@ -203,6 +203,12 @@ async def test_it_gets_the_recorded_answers_when_it_is_started_again(
     assert (last.is_over, last.reward, last.digest) == (True, 1.0, turns[-1].digest)
 
 
+async def test_the_process_of_an_episode_has_the_endpoint_s_module_before_it_begins() -> None:
+    async with hosting("tests.support.agents:Prepared") as host:
+        player = await playing(host, "prepared")
+        assert (await observed(player.step("?"))).reward == 1.0
+
+
 async def test_one_that_may_not_is_not_started_again() -> None:
     async with (
         hosting("tests.support.conversations:Speaks") as one,
