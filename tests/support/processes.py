@@ -132,6 +132,13 @@ def children_running(module: str) -> list[int]:
     return [pid for pid in children(os.getpid()) if module in _command_line(pid)]
 
 
+def forks_running(module: str) -> list[int]:
+    """Those forked off fork servers of this process that run a module of this name."""
+    servers = children_running("forking.server")
+    forks = [pid for server in servers for pid in children(server)]
+    return [pid for pid in forks if module in _command_line(pid)]
+
+
 def _command_line(pid: int) -> str:
     """Nothing for what has ended meanwhile."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):

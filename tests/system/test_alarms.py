@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 from tests.support.one_process import Program, Site, in_process, tiny_site
 from tests.support.patience import several_waits
-from tests.support.processes import children_running
+from tests.support.processes import forks_running
 
 from warren import Client, Run, RunFailed
 from warren_broker.port import Broker
@@ -152,7 +152,7 @@ async def batches_wait_for_the_trainer(folder: Path, stands_still: asyncio.Event
         async for event in run.events():
             if isinstance(event.body, StepCompleted) and event.body.step == 1:
                 break
-        with stopped(children_running("trainer.child")):
+        with stopped(forks_running("trainer.child")):
             stands_still.set()
             await recorded(run, n_episodes=5 * 8)  # a batch trained on, one begun, three that wait
             await asyncio.sleep(65.0)
