@@ -25,7 +25,7 @@ from tests.fuzz.forgeries import PLAYED_S, Stranger, forged
 from tests.fuzz.mutations import mutant
 from tests.support.brokers import eventually
 from tests.support.one_process import OpenPlace, in_process, tiny_site
-from tests.support.processes import children, is_alive
+from tests.support.processes import children, forks_running, is_alive
 from tests.support.tapped_broker import Traffic, tapping
 
 import warren
@@ -123,7 +123,8 @@ async def _fuzz(
     client: warren.Client, broker: Broker, traffic: Traffic, plan: _Plan, told: Told
 ) -> None:
     before = await _complete(client, "before the fuzz")
-    stranger, processes = Stranger(before.id, _model_of(traffic)), children(os.getpid())
+    stranger = Stranger(before.id, _model_of(traffic))
+    processes = [*children(os.getpid()), *forks_running("child.main")]
     print("a run before it: completed", flush=True)
     during = await client.train(ENDLESS)
     following = asyncio.create_task(_follow(during), name="follow the run")
