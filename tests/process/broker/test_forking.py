@@ -81,6 +81,19 @@ async def test_whoever_waits_for_it_hears_of_its_death(server: ForkServer) -> No
     await death_of(first)
 
 
+async def test_one_that_does_not_fork_in_time_is_killed_and_followed_by_another() -> None:
+    server = ForkServer([PROGRAM], VARIABLES, fork_s=PATIENCE_S)
+    first = await start(server)
+    os.kill(await ask(first, b"parent"), signal.SIGSTOP)
+    server.fork_s = 0.1
+    with pytest.raises(OSError, match=r"no process could be forked within 0\.1 s"):
+        await start(server)
+    assert (await death_of(first)).was_killed
+    server.fork_s = PATIENCE_S
+    await (await start(server)).close()
+    await server.close()
+
+
 async def test_a_start_that_is_cancelled_leaves_no_process(server: ForkServer) -> None:
     first = await start(server)
     pid = await ask(first, b"parent")

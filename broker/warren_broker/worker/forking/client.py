@@ -28,6 +28,8 @@ from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
 from warren_broker.worker.process import Process
 
 SERVER_MODULE = "warren_broker.worker.forking.server"
+FORK_S = 300.0
+"""For its imports too, on a loaded machine."""
 _EXIT_CODE_S = 3.0
 """How long a fork server may take to say the exit code of what has ended."""
 _CLOSE_S = 1.0
@@ -36,10 +38,16 @@ _CLOSE_S = 1.0
 class ForkServer:
     """Raises nothing before something is to be forked."""
 
-    def __init__(self, modules: Sequence[str], variables: Mapping[str, str]) -> None:
-        """`modules` are imported before the first fork; `variables` are its environment and that of all its forks."""
+    def __init__(
+        self, modules: Sequence[str], variables: Mapping[str, str], *, fork_s: float = FORK_S
+    ) -> None:
+        """`modules` are imported before the first fork; `variables` are its environment and that of all its forks.
+
+        One that has not forked `fork_s` after it was asked is killed.
+        """
         self._modules = modules
         self._variables = variables
+        self.fork_s = fork_s
         self._running: _Running | None = None
 
     async def fork(
@@ -55,7 +63,12 @@ class ForkServer:
         if self._running is None or self._running.has_died:
             self._running = _Running(self._modules, self._variables)
         descriptors = [conversation] if output is None else [conversation, output]
-        return await self._running.fork(module, name, variables or {}, descriptors)
+        try:
+            async with asyncio.timeout(self.fork_s):
+                return await self._running.fork(module, name, variables or {}, descriptors)
+        except TimeoutError:
+            self._running.kill()
+            raise OSError(f"no process could be forked within {self.fork_s:g} s") from None
 
     async def close(self) -> None:
         """End it, and whatever of it still lives."""
@@ -219,8 +232,11 @@ class _Running:
             self._loop.remove_reader(self._ours)
             self._ours.close()
 
+    def kill(self) -> None:
+        self._process.kill()
+
     async def close(self) -> None:
         """At once: it may be importing still, and holds nothing that needs tidying up."""
         self._hang_up()
-        self._process.kill()
+        self.kill()
         await self._process.end(_CLOSE_S)
