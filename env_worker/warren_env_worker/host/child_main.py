@@ -17,7 +17,6 @@ import os
 import sys
 from typing import Any
 
-from warren.agents.environment import ENDPOINT, AgentEnv
 from warren.environment import Env, Isolation
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.call_status import open_status
@@ -57,8 +56,8 @@ def _live(channel: Channel, reference: str, status: str) -> None:
     except ImportFailed as error:
         channel.send(pack_greeting(Unusable(str(error))))
         return
-    if issubclass(environment, AgentEnv):
-        importlib.import_module(ENDPOINT)  # once, and not in the process of each episode
+    if agents := sys.modules.get("warren.agents.environment"):  # as an agent's environment has
+        importlib.import_module(agents.ENDPOINT)  # once, and not in the process of each episode
     gc.freeze()  # what was imported stays: no need to look through it again and again
     channel.send(pack_greeting(describe(environment)))
     _serve(channel, status, environment)
