@@ -44,7 +44,11 @@ def test_the_readme(walk: Walk) -> None:
     reader_of_the_readme(walk.folder)
     walk.follow(blocks_of("README.md"))
     trained = [each for each in walk.done if "--follow" in each.command or is_of_guess(each)]
-    assert len(trained) > 1 and not any("warning: " in each.shown for each in trained)
+    assert len(trained) > 1 and not warnings_of(trained)
+
+
+def warnings_of(terminals: list[Terminal]) -> list[str]:
+    return [line for each in terminals for line in each.shown.splitlines() if "warning: " in line]
 
 
 def is_of_guess(terminal: Terminal) -> bool:
@@ -55,7 +59,7 @@ def test_an_environment_from_an_empty_file_to_a_trained_model(walk: Walk) -> Non
     walk.follow(blocks_of("docs/environments.md"))
     trained = [each for each in walk.done if "warren train parity.yaml" in each.command]
     assert trained and (walk.home / ".warren" / "runs").is_dir()
-    assert not any("warning: " in each.shown for each in trained)
+    assert not warnings_of(trained)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/environments.md"])
