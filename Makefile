@@ -66,8 +66,9 @@ tour: install  ## Follow README.md and docs/environments.md block by block, two 
 
 storm: TESTERS = 3
 STORM   ?= storm
+STORMS  := tests/chaos tests/rough tests/system tests/trust
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m "$(STORM)" $(ARGS)
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m "$(STORM)" $(if $(findstring tests/,$(ARGS)),,$(STORMS)) $(ARGS)
 
 chaos: install  ## Break things for long: FAULTS=1000 faults under load, then the ledger (SEED=1)
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)
@@ -110,7 +111,7 @@ agents: install $(AGENTS)  ## Train the agents of examples/agents, twice each, o
 
 # What it shares with .venv has the same versions, and what it lacks comes from there: the env worker of the
 # agents is a part of a whole deployment.
-$(AGENTS): agents.txt
+$(AGENTS): agents.txt | $(INSTALLED)
 	test -x .venv-agents/bin/python || $(PYTHON) -m venv .venv-agents
 	.venv-agents/bin/python -m pip install $(PIP_FLAGS) --constraint constraints.txt --requirement $<
 	$(BIN)/python -c 'import sys; print(*(p for p in sys.path if p.startswith("$(CURDIR)") or p.endswith("site-packages")), sep="\n")' \
@@ -125,7 +126,7 @@ proto:  ## Compile the messages of Tinker's protocol, after they were changed (i
 		--descriptor_set_out=messages.binpb messages.proto
 
 # Its torch is .venv's, put on the path once nothing more is installed.
-$(TINKER): tinker.txt
+$(TINKER): tinker.txt | $(INSTALLED)
 	test -x .venv-tinker/bin/python || $(PYTHON) -m venv .venv-tinker
 	.venv-tinker/bin/python -m pip install $(PIP_FLAGS) --requirement tinker.txt
 	echo $(CURDIR)/.venv/lib/python*/site-packages > $$(echo .venv-tinker/lib/python*/site-packages)/zz_warren.pth

@@ -77,7 +77,7 @@ def demo(
     ] = 1,
     learning_rate: Annotated[
         float, Parameter(help="Learning rate; with 0 nothing is learned.", validator=_NOT_NEGATIVE)
-    ] = 1.5e-3,
+    ] = 1e-3,
     steps: Annotated[int, Parameter(help="Maximum number of steps.", validator=_POSITIVE)] = 1500,
     home: Annotated[Path | None, Parameter(help="Home folder (default: a temporary one).")] = None,
 ) -> int:

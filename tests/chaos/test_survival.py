@@ -236,6 +236,7 @@ async def test_a_greedy_run_in_a_slow_environment_slows_only_itself(site: Site) 
         check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
+@pytest.mark.thorough
 async def test_nothing_is_left_behind(site: Site) -> None:
     """The last test of this site: no lease, no unsent message, no queue of a run that is over."""
     async with site.client() as client:

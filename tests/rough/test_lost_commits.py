@@ -16,9 +16,10 @@ from warren_schemas.events import StepCompleted
 CALM_S = 600.0
 
 
+@pytest.mark.thorough
 @pytest.mark.storm
 @whole_deployment
-@pytest.mark.parametrize("n_lost", [0, pytest.param(4, marks=pytest.mark.variant)])
+@pytest.mark.parametrize("n_lost", [0, 4])
 async def test_a_run_whose_store_lost_its_newest_steps_completes_or_says_why(
     tmp_path: Path, doomed_rabbit: PrivateRabbit, n_lost: int
 ) -> None:

@@ -12,7 +12,9 @@ N_FAULTS = 10
 
 @pytest.mark.storm
 @whole_deployment
-@pytest.mark.parametrize("store", [pytest.param("sqlite", marks=pytest.mark.variant), "postgresql"])
+@pytest.mark.parametrize(
+    "store", [pytest.param("sqlite", marks=pytest.mark.thorough), "postgresql"]
+)
 async def test_the_public_record_after_faults(
     tmp_path: Path, doomed_rabbit: PrivateRabbit, request: pytest.FixtureRequest, store: str
 ) -> None:

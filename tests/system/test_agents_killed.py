@@ -24,7 +24,7 @@ from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind
 from warren_schemas.events import StepCompleted
 from warren_schemas.ids import GroupId
 
-pytestmark = [pytest.mark.storm, pytest.mark.server, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, pytest.mark.server, several_waits]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guess.yaml"
 AGENT = ("env-worker", "--only", "--env", "tests.support.telling:Telling")

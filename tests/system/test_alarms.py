@@ -116,6 +116,7 @@ async def test_a_run_that_deserves_it_raises_the_alarm_and_ends_by_it(
     assert name in await ended_by(client, untrained(**{**keys, "limits": ending(name)}))
 
 
+@pytest.mark.thorough
 @pytest.mark.storm
 async def test_deployments_that_deserve_it_raise_the_alarm(tmp_path: Path) -> None:
     """The trainer of one stands still for a minute; the other one works meanwhile."""

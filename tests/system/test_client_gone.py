@@ -21,7 +21,7 @@ from tests.support.processes import spawn
 from warren import Client, Run
 from warren_schemas.events import RunState
 
-pytestmark = [pytest.mark.storm, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, several_waits]
 
 NOTEBOOK = """
 import time, warren
@@ -41,7 +41,7 @@ COMMAND = (
 )
 
 
-@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.variant), "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 async def site(
     request: pytest.FixtureRequest, tmp_path: Path, private_rabbit: PrivateRabbit
 ) -> AsyncGenerator[Site]:

@@ -13,7 +13,7 @@ from warren_schemas.config import TrainConfig
 from warren_schemas.ids import RunId
 from warren_up.recipe import guess_config
 
-pytestmark = [pytest.mark.storm, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, several_waits]
 
 N_MODELS = 8
 N_STEPS = 2

@@ -1,7 +1,4 @@
-"""No example that trains within minutes raises an alarm: each is trained as a reader trains it, through real workers.
-
-Those that a page of the tour trains are judged there.
-"""
+"""No example that trains within minutes raises an alarm: each is trained as a reader trains it, through real workers."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -19,15 +16,14 @@ from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.events import WarningRaised
 from warren_schemas.operator_policy import TRUSTING
 
-pytestmark = [pytest.mark.storm, whole_deployment]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, whole_deployment]
 
 FOLDER = Path(__file__).parents[2] / "examples"
 WANTS_A_DOWNLOAD = {"arithmetic.yaml"}
 """Of a real language model; the same with a tiny one is an example of its own."""
 TAKES_LONG = {"gomoku.yaml", "several_environments.yaml"}
 """A quarter of an hour and more on two cores: not for every change."""
-IN_THE_TOUR = {"guess.yaml"}
-TRIED = {p.name for p in FOLDER.glob("*.yaml")} - WANTS_A_DOWNLOAD - TAKES_LONG - IN_THE_TOUR
+TRIED = {p.name for p in FOLDER.glob("*.yaml")} - WANTS_A_DOWNLOAD - TAKES_LONG
 
 
 async def env_worker(broker: Broker) -> None:

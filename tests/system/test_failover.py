@@ -92,7 +92,9 @@ async def survive(
     "ops",
     [
         pytest.param(SOME, id="some"),
-        pytest.param(range(1, N_OPS + 1), id="all", marks=[pytest.mark.storm, pytest.mark.variant]),
+        pytest.param(
+            range(1, N_OPS + 1), id="all", marks=[pytest.mark.storm, pytest.mark.thorough]
+        ),
     ],
 )
 @pytest.mark.parametrize("spec", [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")])

@@ -64,8 +64,8 @@ def _config(update: dict[str, Any]) -> TrainConfig:
     [
         ("lora", True),
         ("full", False),
-        pytest.param("full", True, marks=[pytest.mark.storm, pytest.mark.variant]),
-        pytest.param("lora", False, marks=[pytest.mark.storm, pytest.mark.variant]),
+        pytest.param("full", True, marks=[pytest.mark.storm, pytest.mark.thorough]),
+        pytest.param("lora", False, marks=[pytest.mark.storm, pytest.mark.thorough]),
     ],
 )
 @several_waits

@@ -18,7 +18,7 @@ from tests.system.service.scene import until
 
 from warren_schemas.files import SEAL
 
-pytestmark = [pytest.mark.storm, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, several_waits]
 
 SIZE_BYTES = 2 * 1000**3
 BLOCK_BYTES = 8 * 1024 * 1024

@@ -15,7 +15,7 @@ from tests.system.service.scene import job, until
 
 from warren import Client, Run
 
-pytestmark = [pytest.mark.storm, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, several_waits]
 
 OTHER = "warren/tiny-lora"
 

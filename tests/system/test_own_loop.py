@@ -21,7 +21,7 @@ from tests.support.processes import end, spawn
 from warren_schemas.episode import Failed
 from warren_schemas.events import StepCompleted
 
-pytestmark = [pytest.mark.storm, pytest.mark.server, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, pytest.mark.server, several_waits]
 
 N_STEPS = 9
 CONFIG = {

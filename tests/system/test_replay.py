@@ -36,7 +36,7 @@ def small_config() -> TrainConfig:
     return TrainConfig.model_validate(config | {"evaluation": None})
 
 
-@pytest.fixture(params=[pytest.param("in-process", marks=pytest.mark.variant), "rabbitmq"])
+@pytest.fixture(params=[pytest.param("in-process", marks=pytest.mark.thorough), "rabbitmq"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> OpenPlace:
     if request.param == "in-process":
         return lambda: in_process(tmp_path / "streams")
@@ -67,6 +67,7 @@ def weights_of(result: warren.RunResult) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
+@pytest.mark.thorough
 async def test_a_recording_replayed_twice_gives_the_same_bits(site: Site) -> None:
     """After a restart of everything; and another loss gives others, and tells how far off they are."""
     # A trainer for each: a model of full weights has its worker to itself, and the replay might
@@ -140,6 +141,7 @@ async def test_a_shuffled_replay_that_is_cut_off_ends_as_one_that_is_not(site: S
     assert calm.updates == again.updates > 3
 
 
+@pytest.mark.thorough
 async def test_parity_row_58_an_archive_and_an_export_give_the_weights_of_the_stream(
     site: Site, tmp_path: Path
 ) -> None:

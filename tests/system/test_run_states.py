@@ -27,7 +27,7 @@ CONFIG: dict[str, object] = {
 
 @pytest.fixture(
     scope="module",
-    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.variant])],
+    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.thorough])],
 )
 def deployment(
     request: pytest.FixtureRequest,

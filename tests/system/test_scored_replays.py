@@ -86,6 +86,7 @@ async def with_rewards_turned_round(
     return await client.datasets.upload(folder / "turned.jsonl", "turned")
 
 
+@pytest.mark.thorough
 async def test_the_weights_are_those_of_a_recording_with_these_rewards(
     site: Site, tmp_path: Path
 ) -> None:
@@ -124,11 +125,12 @@ async def calm_and_held(
     return result, replay
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "victims",
     [
-        pytest.param(("env-1",), marks=pytest.mark.variant),
-        pytest.param(("gateway",), marks=pytest.mark.variant),
+        ("env-1",),
+        ("gateway",),
         ("gateway", "env-1"),
     ],
 )

@@ -15,7 +15,7 @@ from tests.support.tutorial import block_with, page
 from warren_schemas.episode import Completed, EpisodePurpose
 from warren_schemas.http import TrajectoryView
 
-pytestmark = [pytest.mark.storm, several_waits]
+pytestmark = [pytest.mark.storm, pytest.mark.thorough, several_waits]
 
 N_EVALUATED = 16
 SHORT = (

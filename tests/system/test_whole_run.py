@@ -35,7 +35,7 @@ def rabbit() -> Generator[PrivateRabbit]:
 
 @pytest.fixture(
     scope="module",
-    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.variant])],
+    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.thorough])],
 )
 def deployment(
     request: pytest.FixtureRequest,
@@ -87,6 +87,7 @@ async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
     assert result.failed_episodes == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.storm
 @several_waits
 async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
@@ -139,6 +140,7 @@ async def test_a_run_survives_its_workers(site: Site) -> None:
     assert result.version == N_SFT_STEPS + result.updates
 
 
+@pytest.mark.thorough
 @pytest.mark.storm
 @several_waits
 async def test_a_run_goes_on_after_its_env_workers_and_their_queue_were_gone(site: Site) -> None:

@@ -8,7 +8,8 @@ The blocks are run as they stand. What differs from a reader's machine, and noth
 - `RUN` is the id of the newest run, and `my_module:MyEnv` is `stand_ins.py`;
 - `make install` is done already; `make demo` gets `ARGS="--steps 2"`; the other targets of `make` are
   long runs of their own, of which those of the CI are in `.ci/run`: they must exist;
-- a training of `examples/guess.yaml` with no limit set is cancelled once it has learned for a while.
+- a training of `examples/guess.yaml` with no limit set is cancelled once it has begun, and finished where the reader
+  follows it: to its end it is trained by `tests/system/test_examples.py`.
 
 Commands that serve run in the background until the end of the page, or until one takes their place;
 none of them may have ended by itself. A command of ours that is silent for longer than
@@ -44,6 +45,7 @@ FIRST = {"up": ("up", "gateway", "gpu-worker", "env-worker"), "gateway": ("up", 
 OURS = ("warren", "make demo", "python")
 RUN_ID = re.compile(r"\brun_[0-9a-f]{12,}\b")
 LONG_RUN = "examples/guess.yaml"
+TRAINING = r"reward \(sampled\)"
 PROGRESS = r"\b[1-9]\d*/\d+\b"
 """Steps done of steps to do, beside a bar or in a line."""
 
@@ -114,6 +116,8 @@ class Walk:
                 self._make(line)
             elif line.startswith("warren train"):
                 self._train(line, comes_back=any("--follow" in each for each in lines[number:]))
+            elif "--follow" in line:
+                self._watch(line)
             else:
                 self._run(line)
 
@@ -140,11 +144,18 @@ class Walk:
         else:
             self._run(line)
 
+    def _watch(self, line: str) -> None:
+        """Until it samples and trains, whereupon somebody asks it to finish."""
+        terminal = self._start(line)
+        terminal.wait_for(TRAINING)
+        self._run("warren runs finish last")
+        assert terminal.end() == 0, terminal.shown[-3000:]
+        assert "reward after" in terminal.shown, terminal.shown[-3000:]
+        self._finished(terminal)
+
     def _cancel(self, terminal: Terminal) -> None:
         """The newest run, from another terminal; what follows it ends by that."""
-        run = RUN_ID.findall(self._run("warren runs ls").shown)[0]
-        cancelling = self._start(f"warren runs cancel {run}")
-        assert cancelling.end() == 0, cancelling.shown
+        self._run("warren runs cancel last")
         terminal.end()
         assert "cancel" in terminal.shown.lower(), terminal.shown[-3000:]
         self._finished(terminal)

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.storm, sever
 @pytest_asyncio.fixture(
     scope="module",
     loop_scope="module",
-    params=[pytest.param("sqlite", marks=pytest.mark.variant), "postgresql"],
+    params=[pytest.param("sqlite", marks=pytest.mark.thorough), "postgresql"],
 )
 async def scene(
     request: pytest.FixtureRequest,
