@@ -19,7 +19,7 @@ from tests.support.processes import children
 from tests.trust.scene import Scene, attack, open_scene, open_services, victims_config
 from tests.trust.table import HOSTED, KEY, SECRET
 
-pytestmark = [several_waits, pytest.mark.storm]
+pytestmark = [several_waits, pytest.mark.storm, pytest.mark.thorough]
 
 PASSWORD = "of-the-broker-0123456789"
 IN_URL = "of-the-checkpoints-0123456789"
