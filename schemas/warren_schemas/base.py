@@ -2,7 +2,11 @@
 
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from warren_schemas.fields.meanings import meanings
 
 EntryT = TypeVar("EntryT")
 
@@ -23,6 +27,19 @@ class Frozen(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         arbitrary_types_allowed=True,
-        use_attribute_docstrings=True,
         hide_input_in_errors=True,
     )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> JsonSchemaValue:
+        """With what the docstrings under the fields say."""
+        schema = handler(core_schema)
+        fields: dict[str, JsonSchemaValue] = handler.resolve_ref_schema(schema).get(
+            "properties", {}
+        )
+        texts = meanings(cls)
+        for name in fields.keys() & texts.keys():
+            fields[name].setdefault("description", texts[name])
+        return schema

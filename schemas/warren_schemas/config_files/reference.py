@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import TrainConfig
+from warren_schemas.fields.meanings import meanings
 
 HEAD = """# Configuration
 
@@ -39,7 +40,7 @@ def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
     yield "| key | default | meaning |"
     yield "|---|---|---|"
     for name, field in model.model_fields.items():
-        yield f"| `{name}` | {_default(field)} | {_meaning(field)} |"
+        yield f"| `{name}` | {_default(field)} | {_meaning(model, name)} |"
     yield ""
     for name, field in model.model_fields.items():
         for below in _models(field.annotation):
@@ -71,8 +72,9 @@ def _plain(value: Any) -> str:
     return str(list(value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _meaning(field: FieldInfo) -> str:
-    parts = [" ".join((field.description or _below(field)).split())]
+def _meaning(model: type[BaseModel], name: str) -> str:
+    field = model.model_fields[name]
+    parts = [" ".join((meanings(model).get(name) or _below(field)).split())]
     choices = [str(m.value) for e in _enums(field.annotation) for m in e]
     choices += _kinds(field.annotation)
     if choices:

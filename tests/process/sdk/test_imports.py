@@ -7,7 +7,16 @@ from typing import get_args
 
 import pytest
 
-HEAVY = ("torch", "aio_pika", "aiohttp.web", "sqlmodel", "transformers", "rich", "cyclopts")
+HEAVY = (
+    "torch",
+    "aio_pika",
+    "aiohttp.web",
+    "sqlmodel",
+    "transformers",
+    "rich",
+    "cyclopts",
+    "docstring_parser",
+)
 
 
 def modules_after(code: str) -> set[str]:
