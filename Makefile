@@ -9,7 +9,7 @@ REQUESTS  ?= 10000
 ARGS      ?=
 DEVICE    ?= cuda
 GPU_PACK  ?= .gpu-pack
-TESTERS   ?= 4
+TESTERS   ?= 6
 FAST      := -m "not server and not slow" tests/unit tests/compat tests/contract/store $(wildcard tests/contract/test_broker_*.py)
 VLLM      ?= $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),yes)
 

@@ -34,6 +34,8 @@ async def site(tmp_path: Path, private_rabbit: PrivateRabbit) -> AsyncGenerator[
         await asyncio.to_thread(site.stop)
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 async def test_an_upload_survives_the_death_of_the_gateway(site: Site, tmp_path: Path) -> None:
     """It goes on at the next one, and nothing is left of its parts."""
     folder = await asyncio.to_thread(write_adapter, tmp_path / "wide", wide(), target_modules="x")
@@ -63,6 +65,8 @@ def wide() -> dict[str, tuple[str, tuple[int, ...], bytes]]:
     }
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 async def test_parity_row_33_an_exported_policy_is_brought_back_and_does_as_it_did(
     tmp_path: Path,
 ) -> None:

@@ -50,6 +50,8 @@ async def test_a_base_model_needs_no_trainer(tmp_path: Path) -> None:
     assert (result.updates, result.policy_url) == (0, None)
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 @several_waits
 async def test_parity_row_34_a_checkpoint_is_evaluated_as_it_was_trained(tmp_path: Path) -> None:
     """The tasks, the seed and the weights are those of the run's own last evaluation, and so is its mean."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
 
@@ -27,6 +28,8 @@ def evaluated_often() -> TrainConfig:
     return TrainConfig.model_validate(config)
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 @several_waits
 async def test_parity_row_14_each_one_happens_once_with_the_policy_of_its_step(
     tmp_path: Path,

@@ -63,7 +63,7 @@ def _config(update: dict[str, Any]) -> TrainConfig:
     ("kind", "packed"),
     [
         ("lora", True),
-        ("full", False),
+        pytest.param("full", False, marks=[pytest.mark.storm, pytest.mark.thorough]),
         pytest.param("full", True, marks=[pytest.mark.storm, pytest.mark.thorough]),
         pytest.param("lora", False, marks=[pytest.mark.storm, pytest.mark.thorough]),
     ],

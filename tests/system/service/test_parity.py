@@ -34,13 +34,18 @@ from warren_schemas.http import WorkerView
 REFUSED = 3
 """The exit code of a command whose key may not."""
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.storm, several_waits]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.storm,
+    pytest.mark.thorough,
+    several_waits,
+]
 
 
 @pytest_asyncio.fixture(
     scope="module",
     loop_scope="module",
-    params=[pytest.param("sqlite", marks=pytest.mark.thorough), "postgresql"],
+    params=["sqlite", "postgresql"],
 )
 async def scene(
     request: pytest.FixtureRequest,
