@@ -213,6 +213,8 @@ async def letters_of_ours(client: Client) -> set[str]:
     return {id for id in ids if not id.startswith(("garbage for", "stray for"))}
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 @several_waits
 async def test_a_run_may_be_cancelled_whatever_it_does(site: Site, rabbit: PrivateRabbit) -> None:
     async with connected(site) as client:

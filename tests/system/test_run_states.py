@@ -115,6 +115,8 @@ async def test_parity_row_04_32_a_run_is_saved_cancelled_and_retried(site: Site)
         await until(successor, RunState.COMPLETED)
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 async def test_parity_row_04_limits_of_a_live_run_are_set_while_gateways_and_trainers_die(
     site: Site,
 ) -> None:

@@ -213,6 +213,8 @@ async def test_bad_turns_fail_alone(stage: Stage, tmp_path: Path) -> None:
     assert answered == {turn.envelope.episode for turn in healthy}
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 async def test_when_the_engine_core_is_killed_every_turn_is_answered_by_another(
     stage: Stage,
 ) -> None:

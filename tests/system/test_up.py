@@ -164,6 +164,8 @@ async def test_what_cannot_be_offered_is_told(
     assert "Traceback" not in err.decode()
 
 
+@pytest.mark.storm
+@pytest.mark.thorough
 async def test_the_demos_last_line_is_json(tmp_path: Path) -> None:
     async with running("demo", "--steps", "2", home=tmp_path) as process:
         out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)

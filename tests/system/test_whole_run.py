@@ -25,6 +25,8 @@ N_STEPS = 24
 N_SFT_STEPS = 60
 """Enough that some groups differ in their rewards, so that there is something to learn."""
 
+pytestmark = pytest.mark.storm
+
 
 @pytest.fixture(scope="module")
 def rabbit() -> Generator[PrivateRabbit]:
@@ -35,7 +37,7 @@ def rabbit() -> Generator[PrivateRabbit]:
 
 @pytest.fixture(
     scope="module",
-    params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.storm, pytest.mark.thorough])],
+    params=["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough)],
 )
 def deployment(
     request: pytest.FixtureRequest,
@@ -64,6 +66,7 @@ def small_config(steps: int = N_STEPS) -> dict[str, object]:
     return config
 
 
+@pytest.mark.thorough
 @several_waits
 async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
     site: Site, rabbit: PrivateRabbit
@@ -88,7 +91,6 @@ async def test_a_run_ends_as_if_its_broker_had_not_been_killed(
 
 
 @pytest.mark.thorough
-@pytest.mark.storm
 @several_waits
 async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
     """And a run that is cancelled in the middle leaves every worker as it was."""
@@ -116,7 +118,6 @@ async def test_an_env_worker_that_joins_late_takes_a_share(site: Site) -> None:
     assert all(process.poll() is None for process in site.processes.values())
 
 
-@pytest.mark.storm
 @several_waits
 async def test_a_run_survives_its_workers(site: Site) -> None:
     """Each worker is killed once, and started again, while the run goes on."""
@@ -141,7 +142,6 @@ async def test_a_run_survives_its_workers(site: Site) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.storm
 @several_waits
 async def test_a_run_goes_on_after_its_env_workers_and_their_queue_were_gone(site: Site) -> None:
     """What nobody consumes from for an hour is forgotten by the broker, with the episodes in it."""
