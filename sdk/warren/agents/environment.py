@@ -38,6 +38,7 @@ from warren.environment import (
     Env,
     Limits,
     Observation,
+    Sampled,
     Score,
     StepResult,
     TaskT,
@@ -101,6 +102,10 @@ class Agent:
         return turn
 
 
+Run = Callable[[Agent], Score | Awaitable[Score]]
+"""An agent, from its first call of the model to its end."""
+
+
 class AgentEnv(Env[TaskT], Generic[TaskT]):
     """An agent that is played as an environment: subclass it and write `run`."""
 
@@ -109,6 +114,7 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
     limits: ClassVar[Limits] = Limits(reset_s=300.0, step_s=300.0)
     """`step_s` is how long an agent may take between two calls of the model."""
     _says_isolation: ClassVar[bool] = False
+    __play: "_Play | None" = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Isolation follows from `run`, unless the class or one that it derives from says it."""
@@ -132,33 +138,56 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
     @property
     def asked(self) -> tuple[Message, ...]:
         """The messages that the policy is to answer now, none where it was asked in tokens; for `demonstrate`."""
-        return self._asked.question.messages
+        return _begun(self.__play).asked.question.messages
 
     async def reset(self, task: TaskT, ctx: Context) -> Observation:
         others = self.other_models()
         if MODEL in others:
             raise ConfigError(f"other_models() names {MODEL}, which is the policy that is trained")
-        self._live, self._history, self._n_turns = LiveAgent(others), History(), 0
         from warren.agents.endpoint import endpoint  # a web server is for whoever hosts the agent
 
-        self._endpoint: Endpoint = await endpoint()
-        key = self._endpoint.open(self._live)
-        root = self._endpoint.address
-        self._agent = Agent(f"{root}/v1", root, key, ctx)
-        self._task = asyncio.create_task(self._played(task), name="agent")
-        asked = await self._next()
-        if asked is None:
-            raise AgentFailed("the agent ended and never called the model")
-        self._asked = asked
+        self.__play = play = _Play(await endpoint(), LiveAgent(others), ctx)
+        is_async = inspect.iscoroutinefunction(self.run)
+        asked = await play.begin(lambda agent: self.run(task, agent), is_async=is_async)
         return asked.question.shown(0)
 
     async def step(self, action: str) -> StepResult:
+        return await _begun(self.__play).step(action, self.sampled)
+
+    async def close(self) -> None:
+        """No call is answered any more, and the agent is told to stop."""
+        if self.__play is not None:
+            await self.__play.close()
+
+
+class _Play:
+    """An agent that is played, and the only state of it: in the environment a subclass might name its own the same."""
+
+    asked: Asked
+    """The call that the policy is to answer now."""
+
+    def __init__(self, endpoint: "Endpoint", live: LiveAgent, context: Context) -> None:
+        self._endpoint, self._live, self._history = endpoint, live, History()
+        self._n_turns = 0
+        root = endpoint.address
+        self._agent = Agent(f"{root}/v1", root, endpoint.open(live), context)
+
+    async def begin(self, run: Run, *, is_async: bool) -> Asked:
+        """Its first call of the model."""
+        self._task = asyncio.create_task(_result_of(run, self._agent, is_async), name="agent")
+        asked = await self._next()
+        if asked is None:
+            raise AgentFailed("the agent ended and never called the model")
+        self.asked = asked
+        return asked
+
+    async def step(self, action: str, sampled: Sampled) -> StepResult:
         self._n_turns += 1
-        self._answer(action)
+        self._answer(action, sampled)
         asked = await self._next()
         if asked is None:
             return self._ended()
-        self._asked = asked
+        self.asked = asked
         place = self._history.place_of(asked.question)
         earlier = dict(self._agent.rewards)
         return StepResult(
@@ -170,19 +199,17 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
         )
 
     async def close(self) -> None:
-        """No call is answered any more, and the agent is told to stop."""
-        if hasattr(self, "_agent"):
-            self._endpoint.close(self._agent.api_key, ENDED)
-            self._task.cancel()
-            await asyncio.wait({self._task}, timeout=1.0)
+        self._endpoint.close(self._agent.api_key, ENDED)
+        self._task.cancel()
+        await asyncio.wait({self._task}, timeout=1.0)
 
-    def _answer(self, action: str) -> None:
-        asked = self._asked
+    def _answer(self, action: str, sampled: Sampled) -> None:
+        asked = self.asked
         spoken = spoken_in(action, asked.question.tool_names)
         said = Message("assistant", spoken.text or "", calls=spoken.calls)
-        self._history.note(asked.question, said, self._n_turns, self.sampled)
+        self._history.note(asked.question, said, self._n_turns, sampled)
         self._agent.n_answered = self._n_turns
-        asked.answer.set_result(Answer(self._n_turns, said, packed(self.sampled)))
+        asked.answer.set_result(Answer(self._n_turns, said, packed(sampled)))
 
     async def _next(self) -> Asked | None:
         """The agent's next call; None when it has ended. Raises what it raises."""
@@ -191,13 +218,13 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
             await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
             if asking.done():
                 return asking.result()
-            self._result = self._task.result()
+            self._task.result()
             return None
         finally:
             asking.cancel()
 
     def _ended(self) -> StepResult:
-        earlier, (total, parts) = dict(self._agent.rewards), _scored(self._result)
+        earlier, (total, parts) = dict(self._agent.rewards), _scored(self._task.result())
         given = earlier.pop(self._n_turns, None)
         both = [reward for reward in (given, total) if reward is not None]
         return StepResult(
@@ -207,11 +234,15 @@ class AgentEnv(Env[TaskT], Generic[TaskT]):
             earlier=earlier,
         )
 
-    async def _played(self, task: TaskT) -> Score:
-        if inspect.iscoroutinefunction(self.run):
-            return await self.run(task, self._agent)
-        result = await _in_thread(lambda: self.run(task, self._agent))
-        return await result if inspect.isawaitable(result) else result
+
+def _begun(play: _Play | None) -> _Play:
+    assert play is not None, "reset() comes first"
+    return play
+
+
+async def _result_of(run: Run, agent: Agent, is_async: bool) -> Score:
+    result = run(agent) if is_async else await _in_thread(lambda: run(agent))
+    return await result if inspect.isawaitable(result) else result
 
 
 def _scored(result: object) -> tuple[float | None, dict[str, float]]:

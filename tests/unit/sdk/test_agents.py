@@ -11,6 +11,7 @@ import pytest
 
 from warren import Agent, AgentEnv
 from warren.agents.conversation import Answer, Message, Question
+from warren.agents.endpoint import endpoint
 from warren.agents.environment import AgentFailed
 from warren.agents.history import History
 from warren.agents.live import EpisodeOver, LiveAgent, Repeat
@@ -242,7 +243,7 @@ class Ended(AgentEnv):
 
     async def run(self, task: None, agent: Agent) -> float:
         await Refused.ask(cast("Refused", self), agent)
-        self._endpoint.close(agent.api_key, "the episode has ended")
+        (await endpoint()).close(agent.api_key, "the episode has ended")
         with pytest.raises(
             openai.APIStatusError, match="the episode of this key has ended"
         ) as told:
@@ -285,6 +286,25 @@ class Asks(AgentEnv):
         if self.given is not None:
             agent.reward(self.given)
         return self.result
+
+
+class WithAttributes(AgentEnv):
+    """Names for its own use, which say nothing of how it is played."""
+
+    _task = _next = _played = _agent = _live = _play = _history = _endpoint = "mine"
+
+    async def run(self, task: None, agent: Agent) -> float:
+        self._task = self._next = self._agent = "mine still"
+        async with openai.AsyncOpenAI(base_url=agent.base_url, api_key=agent.api_key) as client:
+            for _ in range(2):
+                await client.chat.completions.create(
+                    model="m", messages=[{"role": "user", "content": "hi"}]
+                )
+        return 1.0
+
+
+def test_attributes_of_a_subclass_are_its_own() -> None:
+    assert play(WithAttributes(), saying("a", "b")).reward == 1.0
 
 
 def test_a_plain_run_may_return_what_must_be_awaited() -> None:
