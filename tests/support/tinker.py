@@ -1,5 +1,6 @@
 """A plain client of the Tinker protocol, with our own messages and nobody's SDK."""
 
+from importlib import import_module
 from typing import Any
 
 import aiohttp
@@ -76,3 +77,9 @@ class Wire:
 
 def ids_of(sequence: messages.SampledSequence) -> list[int]:
     return np.frombuffer(sequence.tokens, "<i4").tolist()
+
+
+def zstd(body: bytes) -> bytes:
+    """As the clients compress what they train on."""
+    arrow: Any = import_module("pyarrow")
+    return arrow.compress(body, codec="zstd", asbytes=True)

@@ -25,6 +25,8 @@ class TinkerHealth(Frozen):
 class ClientConfig(Frozen):
     """What the clients do on their side; what is not told they know themselves."""
 
+    proto_compress_fwdbwd: bool = True
+    """With zstd: most of a batch are zeros and small numbers in wide types."""
     sample_use_retrieve_futures: bool = False
 
 

@@ -10,9 +10,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from pydantic import field_validator
 from tests.support.gateway import CONFIG, Gateway
 from tests.support.patience import PATIENCE_S
+from tests.support.tinker import zstd
 
 from warren_gateway.api.problems import answering_problems
-from warren_gateway.api.reading import LARGE_BYTES, read_body
+from warren_gateway.api.reading import LARGE_BYTES, MAX_BODY_BYTES, read_body
 from warren_schemas.base import Frozen
 from warren_schemas.http import Problem
 
@@ -50,7 +51,7 @@ async def test_json_that_is_nested_too_deeply_is_400(gateway: Gateway, depth: in
     assert (problem.code, problem.message) == ("malformed_json", "The body is nested too deeply.")
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
 @pytest.mark.parametrize(
     "path", ["/v1/runs", "/v1/runs/check", "/v1/chat/completions", "/v1/dead-letters/x/drop"]
 )
@@ -62,6 +63,13 @@ async def test_a_body_that_is_not_encoded_as_it_says_is_400(
         async with gateway.ann.post(path, data=body, headers=headers) as response:
             assert response.status == 400, await response.text()
             assert f"it is not {encoding}" in await response.text()
+
+
+async def test_a_body_is_as_large_as_it_is_once_it_is_unpacked(gateway: Gateway) -> None:
+    headers = {"Content-Encoding": "zstd", "Content-Type": "application/json"}
+    body = zstd(b" " * (MAX_BODY_BYTES + 1))
+    async with gateway.ann.post("/v1/runs", data=body, headers=headers) as response:
+        assert response.status == 413, await response.text()
 
 
 async def test_a_body_that_does_not_come_is_408_and_its_connection_is_closed() -> None:

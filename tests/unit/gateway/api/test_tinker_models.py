@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from sqlmodel import col, select
 from tests.support.gateway import Gateway, heartbeat
-from tests.support.tinker import Json, Wire
+from tests.support.tinker import Json, Wire, zstd
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.store.tables import RequestRow
@@ -48,8 +48,10 @@ def loss_op(model: str, number: int, loss: str = "cross_entropy") -> bytes:
     return made.SerializeToString()
 
 
-async def send(wire: Wire, body: bytes, *, status: int = 200) -> Json:
+async def send(wire: Wire, body: bytes, *, status: int = 200, encoding: str = "") -> Json:
     headers = {"Content-Type": "application/x-protobuf"}
+    if encoding:
+        headers["Content-Encoding"] = encoding
     async with wire.http.post("/api/v1/forward_backward", data=body, headers=headers) as response:
         assert response.status == status, await response.text()
         return await response.json()
@@ -82,6 +84,13 @@ async def test_ops_are_accepted_in_any_order_and_twice(
         (5, "publish_policy"),
         (6, "load_state"),
     ]
+
+
+async def test_an_op_may_come_compressed(gateway: Gateway, ann: Wire, model: str) -> None:
+    first = await send(ann, zstd(loss_op(model, 1)), encoding="zstd")
+    assert await send(ann, loss_op(model, 1)) == first
+    assert await asked_for(gateway) == [(1, "forward_backward")]
+    assert (await ann.post("client/config"))["proto_compress_fwdbwd"] is True
 
 
 async def test_what_cant_be_done_takes_its_place_and_fails_there(
