@@ -19,6 +19,7 @@ FUZZING    := .venv-fuzz/installed
 ORS        := .venv-ors/installed
 AGENTS     := .venv-agents/installed
 TINKER     := .venv-tinker/installed
+COOKBOOK   := .venv-tinker-cookbook/installed
 OLD_SDKS   ?= 0.26.2 0.28.1 0.30.4 0.34.0
 OPENREWARD := .venv-openreward/installed
 OPENENV    := .venv-openenv/installed
@@ -92,7 +93,7 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(OPENENV) $(TEXTARENA) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(TEXTARENA) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
 $(GYMNASIUM) $(MCP) $(TEXTARENA) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
@@ -132,7 +133,16 @@ $(TINKER): tinker.txt | $(INSTALLED)
 	echo $(CURDIR)/.venv/lib/python*/site-packages > $$(echo .venv-tinker/lib/python*/site-packages)/zz_warren.pth
 	touch $@
 
-tinker-compat: install $(TINKER)  ## Try every method of Tinker's SDKs, older ones too, and write the table of docs/tinker.md
+# The cookbook asks for a tml-renderers that no index has: what it needs is listed, and installed as listed.
+$(COOKBOOK): tinker_cookbook.txt $(TINKER)
+	test -x .venv-tinker-cookbook/bin/python || $(PYTHON) -m venv .venv-tinker-cookbook
+	.venv-tinker-cookbook/bin/python -m pip install $(PIP_FLAGS) --no-deps --requirement tinker_cookbook.txt
+	printf '%s\n' $(CURDIR)/.venv-tinker/lib/python*/site-packages $(CURDIR)/.venv/lib/python*/site-packages \
+		> $$(echo .venv-tinker-cookbook/lib/python*/site-packages)/zz_warren.pth
+	touch $@
+
+tinker-compat: install $(TINKER) $(COOKBOOK)  ## Run recipes of Tinker's cookbook, try every method of its SDKs, older ones too, and write the table of docs/tinker.md
+	$(BIN)/python -m pytest -m ecosystem_all tests/ecosystems/tinker/test_cookbook.py $(ARGS)
 	set -e; for version in $(OLD_SDKS); do folder=.venv-tinker-$$version; \
 		test -x $$folder/bin/python || $(PYTHON) -m venv $$folder; \
 		test -e $$folder/installed || { $$folder/bin/python -m pip install $(PIP_FLAGS) --requirement tinker.txt; \
