@@ -22,12 +22,13 @@ from warren_schemas.text.explain import nearest
 
 
 def mistakes_and_notes(
-    config: TrainConfig, owner: str, alive: Alive, advice: Advice
+    config: TrainConfig, owner: str, alive: Alive, advice: Advice, *, learns_recorded: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`learns_recorded`: the rows that it is fine-tuned on are recorded episodes."""
     mistakes: list[str] = []
     notes: list[str] = []
     source = config.source
-    plays = not isinstance(source, RecordedSource)
+    plays = not isinstance(source, RecordedSource) and not (config.only_tunes and learns_recorded)
     uses_environments = not isinstance(source, RecordedSource) or source.is_scored
     for key, reason, may_come in _without_workers(config, plays, alive, advice):
         (notes if may_come else mistakes).append(f"{key}: {reason}")

@@ -8,6 +8,7 @@ from sqlmodel import Session
 from warren_gateway.access.caller import Viewer
 from warren_gateway.checking.references import mistakes_in_references
 from warren_gateway.checking.similar import expectation
+from warren_gateway.datasets.resolving import learns_recorded
 from warren_gateway.runs.checkpoints import newest_size
 from warren_gateway.store.store import Store
 from warren_schemas.check import RunExpectation
@@ -23,6 +24,8 @@ class Looked:
     checkpoint_bytes: int | None
     """Of the newest checkpoint of such a model."""
     expected: RunExpectation | None
+    learns_recorded: bool
+    """The rows that it is fine-tuned on are recorded episodes."""
 
 
 class Checking:
@@ -37,4 +40,5 @@ class Checking:
 def _look(viewer: Viewer, config: TrainConfig, session: Session) -> Looked:
     mistakes, found = mistakes_in_references(session, viewer, config)
     size_bytes = newest_size(session, viewer, config)
-    return Looked(mistakes, found, size_bytes, expectation(session, viewer, found))
+    expected, is_recorded = expectation(session, viewer, found), learns_recorded(session, found)
+    return Looked(mistakes, found, size_bytes, expected, is_recorded)

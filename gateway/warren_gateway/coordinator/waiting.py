@@ -126,7 +126,7 @@ def missing(state: CoordinatorState, alive: Alive) -> str | None:
     advice, n_gpus, trainers = state.observed.advice, state.config.model.gpus, alive(_TRAINER)
     if is_without and (reason := nobody_trains(advice, base, n_gpus, trainers)) is not None:
         return reason
-    if state.plays_episodes and not is_sampled(state, alive):
+    if not is_sampled(state, alive) and state.needs_samplers:
         samplers, is_told = (
             alive(WorkerRole.SAMPLER),
             not trainer_lease.able_trainers(base, n_gpus, trainers),

@@ -46,6 +46,16 @@ def references(config: TrainConfig) -> list[str]:
     return list(dict.fromkeys(name for name in named if name is not None))
 
 
+def learns_recorded(session: Session, config: TrainConfig) -> bool:
+    """Whether it is fine-tuned on recorded episodes; False where its data set is not resolved."""
+    if config.sft is None or config.sft.dataset is None:
+        return False
+    try:
+        return read_row(session, config.sft.dataset).kind == DatasetKind.TRAJECTORIES
+    except NoSuchDataset:
+        return False
+
+
 def read_row(session: Session, reference: str) -> DatasetRow:
     """Of an exact reference, whoever may see it. Raises `NoSuchDataset`."""
     wanted = referred(reference)

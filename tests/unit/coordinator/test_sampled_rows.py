@@ -9,12 +9,14 @@ import orjson
 import pytest
 from tests.unit.coordinator.test_replays_of_files import recorded, views
 from tests.unit.coordinator.test_rows import tuned
-from tests.unit.coordinator.world import World
+from tests.unit.coordinator.test_stalled import pass_time, told
+from tests.unit.coordinator.world import World, config
 
 from warren_schemas.config import CrossEntropyLoss
+from warren_schemas.control import WorkerRole
 from warren_schemas.datasets.order import Order
 from warren_schemas.episode import Completed, EpisodePurpose
-from warren_schemas.events import RunState, StepCompleted
+from warren_schemas.events import Phase, RunState, StepCompleted
 from warren_schemas.exports.files import json_lines
 from warren_schemas.http import TrajectoryView
 from warren_schemas.training import ForwardBackward
@@ -88,6 +90,24 @@ def test_the_tokens_that_were_sampled_are_learned_in_the_order_of_the_seed(
     drawn = [rows[order.position(i, len(rows))] for i in range(5 * 4)]
     assert learned(world) == [sampled_in(view) for view in drawn]
     assert not world.episodes, "a sampler was asked for tokens"
+
+
+def test_no_sampler_is_waited_for_before_something_else_needs_one() -> None:
+    rows = Exported(solved())
+    alone = World(tuned(), random.Random(0), rows=rows, away=WorkerRole.SAMPLER)
+    pass_time(alone, 10.0)
+    assert told(alone) == []
+    assert alone.drive(0.0).run_state is RunState.COMPLETED, alone.error
+    assert told(alone) == []
+
+    sft = {"dataset": "me/best@abcdef", "steps": 5, "episodes_per_step": 4}
+    first = World(config(sft=sft), random.Random(0), rows=rows, away=WorkerRole.SAMPLER)
+    while first.state.stage.phase is not Phase.TRAINING:
+        first.move()
+    assert told(first) == []
+    pass_time(first, 10.0)
+    (reason,) = told(first)
+    assert reason.startswith("no sampler offers tiny")
 
 
 def test_what_failed_or_was_superseded_is_left_out() -> None:

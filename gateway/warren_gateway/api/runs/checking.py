@@ -13,8 +13,9 @@ from warren_schemas.users.access import KeyScope
 async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
     found = await call.parts.checking.look(call.viewer, call.takes.config)
     mistakes, notes = mistakes_and_notes(
-        found.config, call.owner, call.parts.registry.alive, call.parts.served.advice
-    )
+        found.config, call.owner, call.parts.registry.alive, call.parts.served.advice,
+        learns_recorded=found.learns_recorded,
+    )  # fmt: skip
     return reply(
         RunCheck(
             mistakes=(*found.mistakes, *mistakes),

@@ -24,6 +24,7 @@ from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
 from warren_gateway.wish import Wish
 from warren_schemas.config import ClientSource, LimitsConfig, RecordedSource, TrainConfig
+from warren_schemas.datasets.sampled import is_recorded
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import (
     EvaluationCompleted,
@@ -131,6 +132,24 @@ class CoordinatorState:
     def plays_episodes(self) -> bool:
         """Whether the run needs samplers and environments."""
         return self.source.is_live or self.config.evaluation is not None
+
+    @property
+    def needs_samplers(self) -> bool:
+        """Whether the run would stand still without samplers now, or could not go on once it is opened; recorded episodes
+        that are learned have their tokens."""
+        now = self.stages[1] if self.stage.phase is Phase.OPENING else self.stage
+        is_without = now.phase is Phase.CLOSING or (
+            now.phase is Phase.SFT and self._learns_recorded
+        )
+        return self.plays_episodes and not is_without
+
+    @property
+    def _learns_recorded(self) -> bool:
+        """All rows of a data set are of the kind of the first."""
+        sft = self.config.sft
+        if sft is None or sft.dataset is None or sft.dataset not in self.rows:
+            return False
+        return is_recorded(self.rows[sft.dataset][sft.split].row(0))
 
     @property
     def uses_environments(self) -> bool:

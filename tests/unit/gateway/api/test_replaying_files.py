@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from tests.support.gateway import CONFIG, Gateway
 from tests.support.recorded import decided, has_read
+from tests.unit.gateway.api.test_checking import hear
 from tests.unit.gateway.api.test_trajectories import GROUP, items, record
 
 import warren
@@ -18,6 +19,7 @@ from warren.cli.commands.runs import replay as commands
 from warren.cli.options import Gateway as GatewayOption
 from warren.streams.export import export
 from warren_gateway.position import Position
+from warren_schemas.control import WorkerRole
 from warren_schemas.http import DatasetKind
 from warren_schemas.ids import RunId
 
@@ -106,6 +108,11 @@ async def test_the_best_of_a_run_are_fine_tuned_on_as_they_were_sampled(
         await client.train({**tuned, "sft": {**sft, "roles": ["user"]}})
     words = await client.datasets.collect(run, "words", kind=DatasetKind.MESSAGES)
     assert (words.view.kind, words.view.n_rows) == (DatasetKind.MESSAGES, 5)
+    hear(gateway, WorkerRole.TRAINER, "warren/tiny")
+    hear(gateway, WorkerRole.SAMPLER, "other")
+    assert not (await client.check(tuned)).mistakes
+    (mistake,) = (await client.check({**tuned, "sft": {**sft, "dataset": "words"}})).mistakes
+    assert mistake.startswith("model.base: no sampler offers warren/tiny")
 
 
 async def test_an_archive_needs_a_run_that_kept_one_and_is_over(
