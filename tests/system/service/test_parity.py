@@ -239,6 +239,25 @@ async def test_parity_row_06_a_pool_of_workers_is_shared_and_none_is_given_too_m
         await until_free(anns)
 
 
+async def test_parity_row_08_a_job_s_logs_are_read_by_its_owner_and_are_of_that_job(
+    ann: User, bob: User
+) -> None:
+    """Of all its parts, and with a reason where an episode failed; another job has its own."""
+    unlucky = [{"name": "chance", "config": {"failing": 1.0}}]
+    lost = {"steps": 2, "episode_attempts": 1, "failed_groups": 2}
+    async with ann.client() as client:
+        good = await client.train(job("good-log"))
+        bad = await client.train(job("bad-log", environments=unlucky, limits=lost))
+        await good.result()
+        with pytest.raises(RunFailed, match="it broke"):
+            await bad.result()
+    of_good, of_bad = await ann.type("logs", good.id), await ann.type("logs", bad.id)
+    for part in ("coordinator", "trainer", "sampler", "env_worker"):
+        assert f"  {part} " in of_good
+    assert "it broke" in of_bad and "it broke" not in of_good
+    assert "it broke" not in await bob.type("logs", bad.id, code=1)
+
+
 async def test_parity_row_10_users_and_keys_are_made_listed_and_switched_off_by_admins(
     ann: User, scene: Scene
 ) -> None:

@@ -14,7 +14,7 @@ from warren_env_worker.reach.reach import TRUSTED
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 @pytest.mark.parametrize("layout", list(LAYOUTS))
-def test_row_47_every_layout_becomes_one(layout: str, suffix: str, tmp_path: Path) -> None:
+def test_parity_row_47_every_layout_becomes_one(layout: str, suffix: str, tmp_path: Path) -> None:
     source = write_rows(tmp_path / f"in{suffix}", [LAYOUTS[layout]])
     assert prepare([source], tmp_path / "out", holdout=0.0) == {"train": 1}
     (line,) = (tmp_path / "out" / "train.jsonl").read_text().splitlines()
