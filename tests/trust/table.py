@@ -227,6 +227,7 @@ HOSTED = "mcp=warren_env_worker.environments.mcp.environment:Mcp"
 """Hosted where its package is not installed: what is attacked is refused before that is wanted."""
 
 SHOWN = "shown to the policy or to its owner, and to nobody else"
+CODE = "runs in a sandbox alone: tests/process/env_worker/test_uploaded_rewards.py"
 HARMLESS: Mapping[str, str] = {
     "name": SHOWN,
     "sampling.stop": "held against what the policy said",
@@ -238,9 +239,11 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.math.instruction": SHOWN,
     "environments.config.math.system_prompt": SHOWN,
     "environments.config.math.rewards.name": "the name of a metric",
+    "environments.config.math.rewards.code": CODE,
     "environments.config.math_python.instruction": SHOWN,
     "environments.config.math_python.system_prompt": SHOWN,
     "environments.config.math_python.rewards.name": "the name of a metric",
+    "environments.config.math_python.rewards.code": CODE,
     "environments.config.ors.system_prompt": SHOWN,
     "environments.config.prompts.system_prompt": SHOWN,
     "environments.config.ors.ids": "compared with the ids of the server's tasks",
@@ -260,6 +263,7 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.mcp.instruction": SHOWN,
     "environments.config.mcp.system_prompt": SHOWN,
     "environments.config.mcp.rewards.name": "the name of a metric",
+    "environments.config.mcp.rewards.code": CODE,
     "environments.config.mcp.servers": "names of servers in the same config: letters, digits and -",
     "environments.config.mcp.servers.tools": "compared with the names of the server's tools",
     "environments.config.mcp.servers.variables": "names of the run's secrets: tests/ecosystems/mcp",

@@ -8,20 +8,17 @@ Nothing that comes out of the sandbox decides the reward: it is shown to the pol
 held against the right answer by the verifier. A sandbox that fails fails the episode.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question
-from warren_env_worker.reach.reach import Reach
 from warren_env_worker.rewards.settings import Reward
-from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
 from warren_env_worker.sandbox.settings import SandboxSettings
+from warren_env_worker.sandbox.shared import sandboxes_of
 from warren_env_worker.verifier.extraction import AnswerForm
 from warren_schemas.chat.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
@@ -74,8 +71,7 @@ class MathPython(Math):
             raise ConfigError(f"max_calls must be at least 1, not {max_calls}")
         self.form = tool_format
         self.n_calls_left = max_calls
-        asked = (sandbox or SandboxSettings()).model_dump_json(exclude_unset=True)
-        self.sandboxes = sandboxes_of(os.getpid(), asked, self.reach)
+        self.sandboxes = sandboxes_of(sandbox or SandboxSettings(), self.reach)
         self.settings = self.sandboxes.settings
         self.sandbox: Sandbox | None = None
         self.is_closed = False
@@ -154,12 +150,3 @@ def _code_in(words: str, form: ToolFormat) -> str | NotACall | None:
         return NotACall(f"there is no tool {call.name!r}; the only one is {_TOOL.name}")
     code = call.arguments.get("code") if call.text is None else call.text
     return code if isinstance(code, str) else NotACall("python needs the argument code, a text")
-
-
-@lru_cache(maxsize=64)
-def sandboxes_of(process: int, settings: str, reach: Reach) -> Sandboxes:
-    """Shared by the episodes of this process with this reach; one that was forked makes its own.
-
-    `settings` holds what the config says, and no defaults: those give way to the operator's limits.
-    """
-    return Sandboxes(SandboxSettings.model_validate_json(settings), reach)

@@ -10,9 +10,10 @@ from functools import cache
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.reach.reach import Reach, current
 from warren_env_worker.rewards.clients import Asker, RewardClients
+from warren_env_worker.rewards.code import RewardCode
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import Scored
-from warren_env_worker.rewards.settings import FunctionReward, OwnReward, Reward
+from warren_env_worker.rewards.settings import CodeReward, FunctionReward, OwnReward, Reward
 
 _clients = RewardClients()
 """Of the background loop."""
@@ -43,9 +44,9 @@ def _name(part: Reward, number: int) -> str:
         return part.name
     if isinstance(part, OwnReward):
         return "own"
-    return (
-        part.function.rpartition(":")[2] if isinstance(part, FunctionReward) else f"service{number}"
-    )
+    if isinstance(part, FunctionReward):
+        return part.function.rpartition(":")[2]
+    return f"{part.kind}{number}"
 
 
 def _score_of(part: Reward, reach: Reach) -> Score:
@@ -53,6 +54,8 @@ def _score_of(part: Reward, reach: Reach) -> Score:
         return _own
     if isinstance(part, FunctionReward):
         return _function(*reach.function(part.function))
+    if isinstance(part, CodeReward):
+        return RewardCode(part, reach)
     service = reach.service(part.url, part.key_variable)
     asker = Asker(reach.owner, service, part.model_dump_json())
 

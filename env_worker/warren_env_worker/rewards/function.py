@@ -35,20 +35,18 @@ class RewardFunction:
         self._names = {
             p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         }
-        offered = _offered(Scored((), "", None, 0.0))
+        may_take = offered(Scored((), "", None, 0.0))
         missing = [p.name for p in parameters if p.name in self._names and p.default is p.empty]
-        unknown = [name for name in missing if name not in offered]
+        unknown = [name for name in missing if name not in may_take]
         if unknown:
             raise ConfigError(
-                f"{path} asks for {', '.join(unknown)}; a reward function may take {', '.join(offered)}"
+                f"{path} asks for {', '.join(unknown)}; a reward function may take {', '.join(may_take)}"
             )
 
     async def __call__(self, scored: Scored) -> float:
         """Raises `RewardFailed`, naming file and line, for whatever goes wrong in the function."""
-        offered = _offered(scored)
-        taken = (
-            offered if self._takes_all else {n: v for n, v in offered.items() if n in self._names}
-        )
+        given = offered(scored)
+        taken = given if self._takes_all else {n: v for n, v in given.items() if n in self._names}
         try:
             value = self._function(**taken)
             if inspect.isawaitable(value):
@@ -90,7 +88,8 @@ def _is_own(function: Callable[..., object], path: str) -> bool:
     return is_defined_there and not name.startswith("_")
 
 
-def _offered(scored: Scored) -> Mapping[str, object]:
+def offered(scored: Scored) -> Mapping[str, object]:
+    """What a reward function may take, by name."""
     return {
         "response": scored.response,
         "messages": scored.messages,

@@ -7,6 +7,10 @@ from pydantic import Field
 from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import Name, PositiveFloat, PositiveInt
+from warren_schemas.config.sandbox import CellSeconds
+
+MAX_CODE_CHARS = 16_384
+"""It travels with each episode."""
 
 
 class _Part(Frozen):
@@ -44,4 +48,14 @@ class ServiceReward(_Part):
     """Of one try."""
 
 
-Reward = Annotated[OwnReward | FunctionReward | ServiceReward, Field(discriminator="kind")]
+class CodeReward(_Part):
+    kind: Literal["code"] = "code"
+    code: Annotated[str, Field(min_length=1, max_length=MAX_CODE_CHARS)]
+    """Python with a function that is called `reward`. It runs in a sandbox, anew for each episode."""
+    limit_s: CellSeconds | None = None
+    """How long it may run for an episode; null is 10 s, or what the operator allows."""
+
+
+Reward = Annotated[
+    OwnReward | FunctionReward | ServiceReward | CodeReward, Field(discriminator="kind")
+]
