@@ -23,10 +23,12 @@ from warren_gateway.datasets import folder
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import FilesUnavailable
 from warren_gateway.datasets.uploads import FORGOTTEN_S, Uploads, forget, require_space
+from warren_gateway.folders import UnreadableFolder, read_folder
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import AdapterRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.adapters.config import AdapterConfig, BadAdapter, read_config
+from warren_schemas.files import FolderView, NamedFolder
 from warren_schemas.http import AdapterView, CreateAdapter
 from warren_schemas.ids import new_id
 
@@ -84,6 +86,14 @@ class Adapters:
     async def show(self, viewer: Viewer, reference: str) -> AdapterView:
         """Raises `NoSuchAdapter`, `StoreUnavailable`."""
         return stored.view(await self._store.read(lambda s: stored.find(s, viewer, reference)))
+
+    async def folder(self, viewer: Viewer, reference: str) -> FolderView:
+        """The files of a version, as they were sealed. Raises `NoSuchAdapter`, `FilesUnavailable`, `StoreUnavailable`."""
+        row = await self._store.read(lambda session: stored.find(session, viewer, reference))
+        try:
+            return await read_folder(NamedFolder(row.digest, row.url))
+        except UnreadableFolder as error:
+            raise FilesUnavailable(str(error)) from error
 
     async def delete(self, viewer: Viewer, reference: str) -> tuple[str, ...]:
         """Delete the version, or all where no digest is given; their references.

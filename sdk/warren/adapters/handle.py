@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
+from warren.adapters.downloading import AdapterDownload
 from warren.adapters.reading import AdapterFiles, read_adapter
 from warren.connection.transport import Transport
 from warren.connection.uploading import upload_file
@@ -16,6 +17,7 @@ from warren.errors import ConfigurationError
 from warren.pending import pending
 from warren.records import RECONNECT_S
 from warren_schemas.config import LoraUpdate, ModelConfig
+from warren_schemas.files import FolderView
 from warren_schemas.http import (
     AdapterDeleted,
     AdapterList,
@@ -70,6 +72,18 @@ class Adapters:
         chosen = _chosen(reference)
         path = f"/v1/adapters/show?{urlencode({'adapter': chosen.adapter})}"
         return await self._transport.get(path, AdapterView)
+
+    @pending
+    async def download(
+        self, reference: str, to: str | PathLike[str], *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch `adapter_config.json` and `adapter_model.safetensors` into a new folder, as PEFT loads them.
+
+        Every file is checked; one that was cut off is taken up where it was. Raises `NotFound`, `ConfigurationError`,
+        `GatewayError`, `OSError`.
+        """
+        view = await self.get(reference)
+        return await AdapterDownload(self._transport, view, reconnect_s=reconnect_s).into(Path(to))
 
     @pending
     async def delete(self, reference: str) -> tuple[str, ...]:

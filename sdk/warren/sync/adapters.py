@@ -5,6 +5,7 @@ from os import PathLike
 from warren.adapters import handle as asynchronous
 from warren.connection.loop_thread import LoopThread
 from warren.records import RECONNECT_S
+from warren_schemas.files import FolderView
 from warren_schemas.http import AdapterView
 
 
@@ -32,6 +33,13 @@ class Adapters:
     def get(self, reference: str) -> AdapterView:
         """`NAME` or `NAME@DIGEST`; without a digest the newest version."""
         return self._thread.call(self._adapters.get(reference))
+
+    def download(
+        self, reference: str, to: str | PathLike[str], *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch it into a new folder, as PEFT loads it; an interrupted download is resumed."""
+        asked = self._adapters.download(reference, to, reconnect_s=reconnect_s)
+        return self._thread.call(asked)
 
     def delete(self, reference: str) -> tuple[str, ...]:
         """Delete a version, or all of a name; their references."""

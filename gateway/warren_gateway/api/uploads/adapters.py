@@ -8,10 +8,12 @@ from aiohttp import web
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.sending import sent_file
 from warren_gateway.api.uploads.datasets import FindUpload
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.config.numbers import Sha256
+from warren_schemas.files import FileView, FolderView
 from warren_schemas.http import (
     AdapterDeleted,
     AdapterList,
@@ -32,12 +34,34 @@ class WeightsPart(Frozen):
     """Where in the file the part begins, in bytes."""
 
 
+class ReadAdapterFile(ChooseAdapter):
+    name: str = ""
+    """As the list of files has it; there is none without a name."""
+    offset: NonNegativeInt = 0
+    """Begin at this byte, to go on where an answer was cut off."""
+
+
 async def list_adapters(call: Call[Nothing]) -> web.StreamResponse:
     return reply(AdapterList(adapters=await call.parts.adapters.listed(call.viewer)))
 
 
 async def show_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
     return reply(await call.parts.adapters.show(call.viewer, call.takes.adapter))
+
+
+async def adapter_files(call: Call[ChooseAdapter]) -> web.StreamResponse:
+    return reply(await call.parts.adapters.folder(call.viewer, call.takes.adapter))
+
+
+async def adapter_file(call: Call[ReadAdapterFile]) -> web.StreamResponse:
+    takes = call.takes
+    folder = await call.parts.adapters.folder(call.viewer, takes.adapter)
+    found = next((file for file in folder.files if file.name == takes.name), None)
+    if found is None:
+        names = ", ".join(file.name for file in folder.files)
+        message = f"An adapter has no such file; it has: {names}."
+        raise Refusal(404, Problem(code="no_such_file", message=message))
+    return await sent_file(call.request, folder, found, takes.offset)
 
 
 async def weights_progress(call: Call[FindUpload]) -> web.StreamResponse:
@@ -97,6 +121,28 @@ ROUTES = (
         summary="Show an adapter: its newest version, or the one with a digest that begins so",
         scope=KeyScope.READ,
         errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/adapters/files",
+        adapter_files,
+        takes=ChooseAdapter,
+        answers=FolderView,
+        summary="List the files of an adapter, with their SHA-256",
+        scope=KeyScope.READ,
+        errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/adapters/file",
+        adapter_file,
+        takes=ReadAdapterFile,
+        answers=FileView,
+        summary="Download a file of an adapter, from any byte offset",
+        scope=KeyScope.READ,
+        errors=(404, 409, 422),
+        media_type="application/octet-stream",
+        ends_with_client=True,
     ),
     Route(
         "GET",

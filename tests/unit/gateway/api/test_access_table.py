@@ -68,6 +68,8 @@ ANOTHER_TENANTS: dict[str, int] = {
     "list_adapters": OWN_LIST,
     "create_adapter": REFUSED,
     "show_adapter": OF_ONE_OWNER,
+    "adapter_files": OF_ONE_OWNER,
+    "adapter_file": OF_ONE_OWNER,
     "weights_progress": OWN_LIST,
     "upload_weights": REFUSED,
     "delete_adapter": OF_ONE_OWNER,
@@ -144,6 +146,8 @@ QUERY = {
     "dataset_rows": "dataset=ann/quiz",
     "dataset_file": "dataset=ann/quiz",
     "show_adapter": "adapter=ann/poet",
+    "adapter_files": "adapter=ann/poet",
+    "adapter_file": "adapter=ann/poet",
     "weights_progress": f"sha256={'a' * 64}",
     "upload_progress": f"sha256={'a' * 64}",
 }

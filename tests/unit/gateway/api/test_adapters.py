@@ -97,6 +97,29 @@ async def test_its_folder_is_sealed_and_written_anew(
     assert stored_folders(tmp_path) == []
 
 
+async def test_it_is_downloaded_as_it_was_sealed(
+    client: warren.Client, bob: warren.Client, gateway: Gateway, tmp_path: Path
+) -> None:
+    view = await client.adapters.upload(write_adapter(tmp_path / "a"), "poet")
+    (row,) = await rows(gateway, AdapterRow)
+    stored = Path(row.url.removeprefix("file://"))
+    folder = await client.adapters.download("poet", tmp_path / "copy")
+    assert folder.version == view.digest
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        assert (tmp_path / "copy" / name).read_bytes() == (stored / name).read_bytes()
+    assert (await client.adapters.upload(tmp_path / "copy", "again")).digest == view.digest
+    query = {"adapter": "poet", "name": "adapter_model.safetensors", "offset": "100"}
+    async with gateway.ann.get("/v1/adapters/file", params=query) as response:
+        assert await response.read() == packed(BOTH, {"format": "pt"})[100:]
+    async with gateway.ann.get("/v1/adapters/file", params={**query, "name": "../x"}) as response:
+        assert response.status == 404
+        assert "it has: adapter_config.json" in (await response.json())["message"]
+    with pytest.raises(warren.NotFound):
+        await bob.adapters.download(view.reference, tmp_path / "theirs")
+    with pytest.raises(warren.ConfigurationError, match="already exists"):
+        await client.adapters.download("poet", tmp_path / "copy")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -19,7 +19,7 @@ from warren.display.output import make_output, print_json
 from warren.display.words import ago, count
 from warren_schemas.http import AdapterDeleted, AdapterList, AdapterView
 
-__all__ = ["ls", "rm", "show", "upload"]
+__all__ = ["download", "ls", "rm", "show", "upload"]
 
 Named = Annotated[str, Parameter(name="NAME", help="NAME or NAME@DIGEST.")]
 
@@ -67,6 +67,21 @@ def show(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE
     return asyncio.run(_show(name, gateway, as_json=json))
 
 
+def download(
+    name: Named,
+    /,
+    *,
+    to: Annotated[Path, Parameter(help="Target folder; must not exist yet.")],
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Download an adapter as PEFT loads it, and verify it. The same command again resumes an interrupted download.
+
+    For example:
+        warren adapters download poet --to poet-copy
+    """
+    return asyncio.run(_download(name, to, gateway))
+
+
 def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     """Delete an adapter with all its versions, or one with @DIGEST.
 
@@ -84,6 +99,13 @@ async def _upload(
     async with connected(gateway) as client:
         view = await client.adapters.upload(folder, name, base_model=model)
     _print(view, as_json=as_json)
+    return codes.OK
+
+
+async def _download(name: str, to: Path, gateway: Gateway) -> int:
+    async with connected(gateway) as client:
+        folder = await client.adapters.download(name, to)
+    make_output().line(f"{to}: {', '.join(file.name for file in folder.files)}, from {folder.url}")
     return codes.OK
 
 
