@@ -112,6 +112,17 @@ async def test_a_failure_costs_its_own_episode_alone(deed: str, kind: FailureKin
         assert [answer.reward for answer in answers] == [1.0] * len(others)
 
 
+async def test_an_episode_that_begins_beside_a_failure_is_played_to_its_end() -> None:
+    """From then on it has a process to itself."""
+    async with trusted() as host:
+        guilty = await reset(host)
+        failing = asyncio.ensure_future(refused(guilty.step("exit")))
+        players = await asyncio.gather(*(reset(host, seed) for seed in range(N_AT_ONCE)))
+        answers = await asyncio.gather(*(ended(player) for player in players))
+        assert (await failing).kind is FailureKind.ENVIRONMENT_CRASHED
+        assert [answer.reward for answer in answers] == [1.0] * len(players)
+
+
 @pytest.mark.parametrize(("deed", "leftover"), [(d, told) for d, (_, told) in LEFTOVERS.items()])
 async def test_who_leaves_something_behind_has_its_process_replaced(
     deed: str, leftover: str, capfd: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from warren_env_worker.host.protocol import Call
 
@@ -22,8 +23,9 @@ class Waiting:
         self._calls.append((call, n_loads))
 
     def put_first(self, calls: Sequence[Call], loaded_at: Callable[[Call], int]) -> None:
-        """Back again, through no fault of their own."""
-        self._calls.extendleft((call, loaded_at(call)) for call in reversed(calls))
+        """Back again, through no fault of their own. Whether one is stateless is found out anew."""
+        again = [replace(call, is_stateless=False) for call in reversed(calls)]
+        self._calls.extendleft((call, loaded_at(call)) for call in again)
 
     def take(self) -> Call:
         return self._calls.popleft()[0]
