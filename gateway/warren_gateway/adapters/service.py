@@ -93,7 +93,7 @@ class Adapters:
         try:
             return await read_folder(NamedFolder(row.digest, row.url))
         except UnreadableFolder as error:
-            raise FilesUnavailable(str(error)) from error
+            raise FilesUnavailable(str(error), "adapters") from error
 
     async def delete(self, viewer: Viewer, reference: str) -> tuple[str, ...]:
         """Delete the version, or all where no digest is given; their references.
