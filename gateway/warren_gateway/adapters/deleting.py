@@ -5,7 +5,8 @@ from sqlmodel import Session, col, delete, select
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters import stored
 from warren_gateway.adapters.problems import AdapterInUse
-from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow
+from warren_gateway.datasets import shares
+from warren_gateway.store.tables import AdapterRow, AdapterShareRow, Model, Run, ServedRow
 from warren_schemas.events import RunState
 
 
@@ -19,6 +20,7 @@ def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[st
     for row in rows:
         discard(row)
     session.flush()
+    shares.end_with_versions(session, AdapterRow, AdapterShareRow, rows[0].owner, rows[0].name)
     return gone
 
 

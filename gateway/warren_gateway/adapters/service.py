@@ -1,4 +1,4 @@
-"""Adapters as their owners see them: made of what they uploaded, listed, deleted.
+"""Adapters as their owners see them: made of what they uploaded, listed, shared, deleted.
 
 Invariants
 - A version is complete once its row says so, after its files are sealed; making it again of the same file and config
@@ -19,6 +19,7 @@ from warren_gateway.adapters import stored
 from warren_gateway.adapters.deleting import delete_row, delete_versions, discard
 from warren_gateway.adapters.files import Assembled, assemble
 from warren_gateway.adapters.problems import WrongAdapter
+from warren_gateway.adapters.sharing import share, unshare
 from warren_gateway.datasets import folder
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import FilesUnavailable
@@ -29,7 +30,7 @@ from warren_gateway.store.tables import AdapterRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.adapters.config import AdapterConfig, BadAdapter, read_config
 from warren_schemas.files import FolderView, NamedFolder
-from warren_schemas.http import AdapterView, CreateAdapter
+from warren_schemas.http import AdapterView, CreateAdapter, ShareAdapter
 from warren_schemas.ids import new_id
 
 log = logging.getLogger(__name__)
@@ -57,12 +58,13 @@ class Adapters:
         known = await self._store.transact(partial(_begin, row, self._limits))
         if known is not None:
             await self._tidy(viewer.user, wanted.sha256)
-            return stored.view(known), False
-        return await self._made(viewer.user, row.id, wanted, config)
+            return await self._view(viewer, known), False
+        made, is_new = await self._made(viewer.user, row.id, wanted, config)
+        return await self._view(viewer, made), is_new
 
     async def _made(
         self, owner: str, adapter: str, wanted: CreateAdapter, config: AdapterConfig
-    ) -> tuple[AdapterView, bool]:
+    ) -> tuple[AdapterRow, bool]:
         try:
             made = await asyncio.to_thread(
                 assemble, self.uploads.files, self._files, owner, adapter, wanted, config
@@ -70,22 +72,24 @@ class Adapters:
         except (WrongAdapter, FilesUnavailable) as error:
             known = await self._give_up(adapter)
             if known is not None:  # another request was faster, and took the parts
-                return stored.view(known), False
+                return known, False
             if isinstance(error, WrongAdapter):
                 await self._tidy(owner, wanted.sha256)
             raise
         row, is_new = await self._store.transact(partial(_complete, adapter, made))
         await self._tidy(owner, wanted.sha256, None if is_new else adapter)
-        return stored.view(row), is_new
+        return row, is_new
+
+    async def _view(self, viewer: Viewer, row: AdapterRow) -> AdapterView:
+        return await self._store.read(lambda session: stored.view(session, viewer, row))
 
     async def listed(self, viewer: Viewer) -> tuple[AdapterView, ...]:
-        """All versions that the viewer may see, newest first. Raises `StoreUnavailable`."""
-        rows = await self._store.read(lambda session: stored.listed(session, viewer))
-        return tuple(map(stored.view, rows))
+        """All versions that the viewer may use, newest first. Raises `StoreUnavailable`."""
+        return await self._store.read(partial(_listed, viewer))
 
     async def show(self, viewer: Viewer, reference: str) -> AdapterView:
         """Raises `NoSuchAdapter`, `StoreUnavailable`."""
-        return stored.view(await self._store.read(lambda s: stored.find(s, viewer, reference)))
+        return await self._store.read(partial(_shown, viewer, reference))
 
     async def folder(self, viewer: Viewer, reference: str) -> FolderView:
         """The files of a version, as they were sealed. Raises `NoSuchAdapter`, `FilesUnavailable`, `StoreUnavailable`."""
@@ -104,6 +108,14 @@ class Adapters:
         for adapter in gone:
             await self._remove(adapter)
         return tuple(gone.values())
+
+    async def share(self, viewer: Viewer, wanted: ShareAdapter) -> AdapterView:
+        """Sharing again changes nothing. Raises `NoSuchAdapter`, `NoSuchUser`, `StoreUnavailable`."""
+        return await self._store.transact(partial(share, viewer, wanted))
+
+    async def unshare(self, viewer: Viewer, wanted: ShareAdapter) -> AdapterView:
+        """Raises `NoSuchAdapter`, `StoreUnavailable`."""
+        return await self._store.transact(partial(unshare, viewer, wanted))
 
     async def _remove(self, adapter: str) -> None:
         await asyncio.to_thread(self._files.remove, adapter)
@@ -135,6 +147,14 @@ def _config(wanted: CreateAdapter) -> AdapterConfig:
         return read_config(wanted.config)
     except BadAdapter as error:
         raise WrongAdapter(str(error)) from error
+
+
+def _listed(viewer: Viewer, session: Session) -> tuple[AdapterView, ...]:
+    return tuple(stored.view(session, viewer, row) for row in stored.listed(session, viewer))
+
+
+def _shown(viewer: Viewer, reference: str, session: Session) -> AdapterView:
+    return stored.view(session, viewer, stored.find(session, viewer, reference))
 
 
 def _new_row(owner: str, wanted: CreateAdapter, config: AdapterConfig, url: str) -> AdapterRow:

@@ -1,17 +1,18 @@
 """Adapters in the store: what a viewer may see of them, found by reference.
 
-Invariant: an adapter is its owner's and the admins'; for others it does not exist.
+Invariant: an adapter is its owner's and the admins', and those may use it whom it is shared with; for others it does not exist.
 """
 
 from sqlalchemy import ColumnElement
-from sqlmodel import Session, and_, col, select, true
+from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters.problems import NoSuchAdapter
+from warren_gateway.datasets import shares
 from warren_gateway.datasets.versions import find_version, meant_by
-from warren_gateway.store.tables import AdapterRow
+from warren_gateway.store.tables import AdapterRow, AdapterShareRow
 from warren_schemas.adapters.config import AdapterConfig
-from warren_schemas.datasets.names import exact
+from warren_schemas.datasets.names import exact, referred
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http import AdapterView
 from warren_schemas.ids import ModelId
@@ -27,7 +28,7 @@ def find(session: Session, viewer: Viewer, reference: str, *, for_use: bool = Fa
 
     Raises `NoSuchAdapter`.
     """
-    seen = seen_by(viewer)
+    seen = readable_by(viewer)
     row = find_version(session, AdapterRow, viewer, reference, seen=seen, missing=NoSuchAdapter)
     if not for_use:
         return row
@@ -38,24 +39,34 @@ def find(session: Session, viewer: Viewer, reference: str, *, for_use: bool = Fa
 
 
 def owned(session: Session, viewer: Viewer, reference: str) -> list[AdapterRow]:
-    """The versions that the reference means, all without a digest, locked. Raises `NoSuchAdapter`."""
-    query = select(AdapterRow).where(seen_by(viewer), meant_by(AdapterRow, viewer, reference))
-    rows = list(session.exec(query.with_for_update()))
+    """The versions that the reference means, all without a digest, locked; for who may change them.
+
+    Raises `NoSuchAdapter`.
+    """
+    owner = referred(reference).owner or viewer.user
+    of_reference = meant_by(AdapterRow, viewer, reference)
+    query = select(AdapterRow).where(col(AdapterRow.is_complete), of_reference)
+    rows = list(session.exec(query.with_for_update())) if viewer.owns(owner) else []
     if not rows:
         raise NoSuchAdapter(reference)
     return rows
 
 
 def listed(session: Session, viewer: Viewer) -> list[AdapterRow]:
-    """All versions that the viewer may see, newest first."""
-    newest = select(AdapterRow).where(seen_by(viewer)).order_by(col(AdapterRow.id).desc())
+    """All versions that the viewer may use, newest first."""
+    newest = select(AdapterRow).where(readable_by(viewer)).order_by(col(AdapterRow.id).desc())
     return list(session.exec(newest.limit(MOST_LISTED)))
 
 
-def seen_by(viewer: Viewer) -> ColumnElement[bool]:
-    """The condition of a query: the viewer may see this version, which is complete."""
-    is_seen = true() if viewer.sees_all else col(AdapterRow.owner) == viewer.user
-    return and_(col(AdapterRow.is_complete), is_seen)
+def readable_by(viewer: Viewer) -> ColumnElement[bool]:
+    """The condition of a query: the viewer may use this version, which is complete."""
+    return shares.readable_by(AdapterRow, AdapterShareRow, viewer)
+
+
+def is_readable(session: Session, viewer: Viewer, adapter: str) -> bool:
+    """Whether the viewer may use the version of this id."""
+    query = select(AdapterRow.id).where(col(AdapterRow.id) == adapter, readable_by(viewer))
+    return session.exec(query).first() is not None
 
 
 def reference_of(row: AdapterRow) -> str:
@@ -74,7 +85,9 @@ def policy_of(row: AdapterRow) -> PolicyRef:
     )
 
 
-def view(row: AdapterRow) -> AdapterView:
+def view(session: Session, viewer: Viewer, row: AdapterRow) -> AdapterView:
+    """With whom it is shared is told to those who may change that."""
+    shared_with = shares.shared_with(session, AdapterShareRow, viewer, row.owner, row.name)
     config = AdapterConfig.model_validate(row.config)
     return AdapterView(
         reference=reference_of(row),
@@ -87,4 +100,5 @@ def view(row: AdapterRow) -> AdapterView:
         targets=tuple(row.targets),
         size_bytes=row.size_bytes,
         created_s=row.created_s,
+        shared_with=tuple(shared_with),
     )

@@ -1,13 +1,9 @@
 """Deleting and sharing data sets, each in one transaction."""
 
-import time
-
 from sqlmodel import Session, col, delete, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.access.rows import require_user
-from warren_gateway.access.shared_runs import EVERYBODY
-from warren_gateway.datasets import stored
+from warren_gateway.datasets import shares, stored
 from warren_gateway.datasets.problems import DatasetInUse
 from warren_gateway.store.tables import DatasetRow, DatasetShareRow, Run, RunDatasetRow
 from warren_schemas.datasets.names import exact
@@ -33,15 +29,7 @@ def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[st
     for row in rows:
         discard(row)
     session.flush()
-    left = select(DatasetRow).where(
-        col(DatasetRow.is_complete), col(DatasetRow.owner) == owner, col(DatasetRow.name) == name
-    )
-    if session.exec(left).first() is None:
-        session.exec(
-            delete(DatasetShareRow).where(
-                col(DatasetShareRow.owner) == owner, col(DatasetShareRow.name) == name
-            )
-        )
+    shares.end_with_versions(session, DatasetRow, DatasetShareRow, owner, name)
     return gone
 
 
@@ -58,21 +46,12 @@ def delete_row(dataset: str, session: Session) -> None:
 def share(viewer: Viewer, wanted: ShareDataset, session: Session) -> DatasetView:
     """Raises `NoSuchDataset`, `NoSuchUser`."""
     row = stored.owned(session, viewer, wanted.dataset)[0]
-    if wanted.user is not None:
-        require_user(session, wanted.user)
-    key = (row.owner, row.name, wanted.user or EVERYBODY)
-    if session.get(DatasetShareRow, key) is None:
-        owner, name, user = key
-        session.add(DatasetShareRow(owner=owner, name=name, user=user, created_s=time.time()))
-        session.flush()
+    shares.share(session, DatasetShareRow, row.owner, row.name, wanted.user)
     return stored.view(session, viewer, row)
 
 
 def unshare(viewer: Viewer, wanted: ShareDataset, session: Session) -> DatasetView:
     """Raises `NoSuchDataset`."""
     row = stored.owned(session, viewer, wanted.dataset)[0]
-    found = session.get(DatasetShareRow, (row.owner, row.name, wanted.user or EVERYBODY))
-    if found is not None:
-        session.delete(found)
-        session.flush()
+    shares.unshare(session, DatasetShareRow, row.owner, row.name, wanted.user)
     return stored.view(session, viewer, row)

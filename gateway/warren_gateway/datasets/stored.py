@@ -3,13 +3,11 @@
 Invariant: what a viewer may not read does not exist.
 """
 
-from collections.abc import Sequence
-
-from sqlalchemy import ColumnElement, exists
-from sqlmodel import Session, and_, col, or_, select, true
+from sqlalchemy import ColumnElement
+from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.access.shared_runs import EVERYBODY
+from warren_gateway.datasets import shares
 from warren_gateway.datasets.problems import NoSuchDataset
 from warren_gateway.datasets.versions import find_version, meant_by
 from warren_gateway.store.tables import DatasetRow, DatasetShareRow
@@ -48,20 +46,13 @@ def listed(session: Session, viewer: Viewer) -> tuple[DatasetView, ...]:
 
 def readable_by(viewer: Viewer) -> ColumnElement[bool]:
     """The condition of a query: the viewer may read this version, which is complete."""
-    is_shared = exists().where(
-        and_(
-            col(DatasetShareRow.owner) == col(DatasetRow.owner),
-            col(DatasetShareRow.name) == col(DatasetRow.name),
-            col(DatasetShareRow.user).in_([viewer.user, EVERYBODY]),
-        )
-    )
-    is_seen = true() if viewer.sees_all else col(DatasetRow.owner) == viewer.user
-    return and_(col(DatasetRow.is_complete), or_(is_seen, is_shared))
+    return shares.readable_by(DatasetRow, DatasetShareRow, viewer)
 
 
 def view(session: Session, viewer: Viewer, row: DatasetRow) -> DatasetView:
     """With whom it is shared is told to those who may change that."""
     splits = splits_of(row)
+    shared_with = shares.shared_with(session, DatasetShareRow, viewer, row.owner, row.name)
     return DatasetView(
         reference=exact(row.owner, row.name, row.digest),
         owner=row.owner,
@@ -72,16 +63,9 @@ def view(session: Session, viewer: Viewer, row: DatasetRow) -> DatasetView:
         size_bytes=row.size_bytes,
         n_rows=sum(split.n_rows for split in splits),
         created_s=row.created_s,
-        shared_with=tuple(_shares(session, row)) if viewer.owns(row.owner) else (),
+        shared_with=tuple(shared_with),
     )
 
 
 def splits_of(row: DatasetRow) -> tuple[DatasetSplit, ...]:
     return tuple(DatasetSplit.model_validate(split) for split in row.splits)
-
-
-def _shares(session: Session, row: DatasetRow) -> Sequence[str]:
-    query = select(DatasetShareRow.user).where(
-        col(DatasetShareRow.owner) == row.owner, col(DatasetShareRow.name) == row.name
-    )
-    return session.exec(query.order_by(col(DatasetShareRow.user))).all()

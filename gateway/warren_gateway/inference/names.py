@@ -6,7 +6,8 @@ Invariants
 - What a name points to is kept. Its run or its adapter can't be deleted; the coordinator of a run that goes on has the trainer keep
   the version, also for `KEPT_S` after the name points elsewhere, for requests may be under way with it. `limits_number`
   rises with what is to be kept, so that no step is committed that was decided without it (`run_leases.fence`).
-- A name is used by its owner, by admins, and by whoever may read the run that it points to.
+- A name is used by its owner, by admins, and by whoever may read the run or the adapter that it points to.
+- Nobody serves what is only shared with them: what is served can't be deleted by its owner.
 """
 
 import re
@@ -19,7 +20,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session, col, delete, func, or_, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.adapters.stored import VERSION, find, reference_of
+from warren_gateway.adapters.stored import (
+    VERSION,
+    find,
+    is_readable,
+    readable_by,
+    reference_of,
+)
 from warren_gateway.inference.pinning import NEWEST, CannotServe, Pinned, after_step, of_checkpoint
 from warren_gateway.runs.kept_versions import KEPT_S
 from warren_gateway.runs.owned import NoSuchRun, owned_run, read_by, readable_run
@@ -94,8 +101,14 @@ def find_name(session: Session, viewer: Viewer, name: str) -> ServedRow | None:
     row = _in_force(session, owner or viewer.user, own)
     if row is None or viewer.owns(row.owner):
         return row
-    run = None if row.run_id is None else readable_run(session, viewer, row.run_id)
-    return None if run is None else row
+    return row if _may_use(session, viewer, row) else None
+
+
+def _may_use(session: Session, viewer: Viewer, row: ServedRow) -> bool:
+    """Whether a name of somebody else's points to what this viewer may read."""
+    if row.adapter_id is not None:
+        return is_readable(session, viewer, row.adapter_id)
+    return row.run_id is not None and readable_run(session, viewer, row.run_id) is not None
 
 
 def names_of(viewer: Viewer, session: Session) -> list[ServedRow]:
@@ -107,8 +120,9 @@ def names_of(viewer: Viewer, session: Session) -> list[ServedRow]:
         .order_by(col(ServedRow.owner) != viewer.user, col(ServedRow.owner), col(ServedRow.name))
     )
     if not viewer.sees_all:
-        is_readable = col(ServedRow.run_id).is_not(None) & read_by(viewer)
-        query = query.where(or_(col(ServedRow.owner) == viewer.user, is_readable))
+        of_run = col(ServedRow.run_id).is_not(None) & read_by(viewer)
+        of_adapter = col(ServedRow.adapter_id).in_(select(AdapterRow.id).where(readable_by(viewer)))
+        query = query.where(or_(col(ServedRow.owner) == viewer.user, of_run, of_adapter))
     return list(session.exec(query.limit(_N_LISTED)))
 
 
@@ -142,6 +156,7 @@ def _target(session: Session, viewer: Viewer, wanted: ServeModel) -> _Target:
     """With a lock on the run's row, so that nobody decides a step meanwhile, or on the adapter's."""
     if wanted.adapter is not None:
         found = find(session, viewer, wanted.adapter, for_use=True)
+        _require_own(viewer, found)
         pinned = Pinned(version=VERSION, url=found.url)
         return _Target(found.base_model, pinned=pinned, adapter=found.id)
     if wanted.run is None:
@@ -155,6 +170,14 @@ def _target(session: Session, viewer: Viewer, wanted: ServeModel) -> _Target:
     if wanted.step is not None:
         return _Target(model.base_model, run, after_step(session, run, model, wanted.step))
     return _Target(model.base_model, run)
+
+
+def _require_own(viewer: Viewer, adapter: AdapterRow) -> None:
+    if not viewer.owns(adapter.owner):
+        raise CannotServe(
+            f"{reference_of(adapter)} is shared with you, and served by its owner alone",
+            f"Ask for it as {adapter.owner}/{adapter.name}.",
+        )
 
 
 def _points_there(row: ServedRow, target: _Target) -> bool:

@@ -2,7 +2,7 @@
 
 Invariants
 - What one owner calls a name goes before a base model of the same name that comes online later.
-- A policy is seen by its run's owner, by those it is shared with and by admins; a base model by everybody.
+- A policy is seen by its run's owner, by those it is shared with and by admins, and so is an adapter; a base model by everybody.
 """
 
 from functools import partial

@@ -19,6 +19,7 @@ from warren_schemas.http.adapters import AdapterDeleted as AdapterDeleted
 from warren_schemas.http.adapters import AdapterList as AdapterList
 from warren_schemas.http.adapters import ChooseAdapter as ChooseAdapter
 from warren_schemas.http.adapters import CreateAdapter as CreateAdapter
+from warren_schemas.http.adapters import ShareAdapter as ShareAdapter
 from warren_schemas.http.checkpoints import *
 from warren_schemas.http.checkpoints import PolicyView as PolicyView
 from warren_schemas.http.datasets import *

@@ -1,5 +1,4 @@
-"""Bodies about LoRA adapters that users bring. One is named by a reference: `NAME`, or either `NAME@DIGEST` or
-`OWNER/NAME@DIGEST` for a version."""
+"""Bodies about LoRA adapters that users bring. One is named by a reference: `NAME`, `OWNER/NAME`, either with `@DIGEST`."""
 
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from warren_schemas.config.numbers import (
     Sha256,
 )
 from warren_schemas.http.serving import ServedName
+from warren_schemas.users.access import UserName
 
 __all__ = ["AdapterView"]
 
@@ -35,6 +35,8 @@ class AdapterView(Frozen):
     """Last names of the modules that it adapts."""
     size_bytes: NonNegativeInt
     created_s: float
+    shared_with: tuple[str, ...] = ()
+    """Names of users, `*` for everybody; of the adapter with all its versions."""
 
 
 class AdapterList(Frozen):
@@ -62,3 +64,10 @@ class ChooseAdapter(Frozen):
 class AdapterDeleted(Frozen):
     deleted: tuple[str, ...]
     """References of the versions that are gone."""
+
+
+class ShareAdapter(Frozen):
+    adapter: DatasetReference
+    """All of its versions, whatever digest is given."""
+    user: UserName | None = None
+    """With whom; null: with everybody who has a key."""

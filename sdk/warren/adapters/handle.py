@@ -24,17 +24,20 @@ from warren_schemas.http import (
     AdapterView,
     ChooseAdapter,
     CreateAdapter,
+    ShareAdapter,
     UploadProgress,
 )
 from warren_schemas.text.explain import explain
 
 PART_BYTES = 2 * 1024 * 1024
 _UPLOAD = "/v1/adapters/upload"
-_NAMES = "An adapter is named NAME, or NAME@ with at least 6 digits of its digest."
+_NAMES = (
+    "An adapter is named NAME, OWNER/NAME, or either with @ and at least 6 digits of its digest."
+)
 
 
 class Adapters:
-    """LoRA adapters that you have uploaded."""
+    """LoRA adapters that you have uploaded, or that are shared with you."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -63,12 +66,12 @@ class Adapters:
 
     @pending
     async def all(self) -> tuple[AdapterView, ...]:
-        """Every version of your adapters, newest first."""
+        """Every version that you may use, newest first."""
         return (await self._transport.get("/v1/adapters", AdapterList)).adapters
 
     @pending
     async def get(self, reference: str) -> AdapterView:
-        """`NAME` or `NAME@DIGEST`; without a digest the newest version. Raises `NotFound`."""
+        """`NAME`, `OWNER/NAME` or either with `@DIGEST`; without a digest the newest version. Raises `NotFound`."""
         chosen = _chosen(reference)
         path = f"/v1/adapters/show?{urlencode({'adapter': chosen.adapter})}"
         return await self._transport.get(path, AdapterView)
@@ -86,11 +89,31 @@ class Adapters:
         return await AdapterDownload(self._transport, view, reconnect_s=reconnect_s).into(Path(to))
 
     @pending
+    async def share(self, reference: str, user: str | None = None) -> AdapterView:
+        """Let a user, or everybody (None), use it with all its versions: sample, evaluate, train from it, download it.
+
+        Nobody else changes it. Raises `NotFound`, `ConfigurationError`."""
+        return await self._share("share", reference, user)
+
+    @pending
+    async def unshare(self, reference: str, user: str | None = None) -> AdapterView:
+        """Share it with a user, or with everybody (None), no longer; what their runs have begun with stays theirs."""
+        return await self._share("unshare", reference, user)
+
+    @pending
     async def delete(self, reference: str) -> tuple[str, ...]:
         """Delete a version, or all of a name; their references. One that is served, or that a run starts from which is
         not over, prevents that: `GatewayError` (409). Raises `NotFound`."""
         body = _chosen(reference)
         return (await self._transport.post("/v1/adapters/delete", AdapterDeleted, body)).deleted
+
+    async def _share(self, verb: str, reference: str, user: str | None) -> AdapterView:
+        chosen = _chosen(reference)
+        try:
+            body = ShareAdapter(adapter=chosen.adapter, user=user)
+        except ValidationError as error:
+            raise ConfigurationError(f"There can be no user {user!r}") from error
+        return await self._transport.post(f"/v1/adapters/{verb}", AdapterView, body)
 
     async def _send_rest(self, files: AdapterFiles, received: int) -> None:
         parts, offset = _parts(files.weights, received), received

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from warren.display.output import Output
 from warren.display.summary import result_rows
-from warren.display.words import ago, count, decimal, duration, ending, queued
+from warren.display.words import ago, count, decimal, duration, ending, queued, shared_with
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome, RunState
-from warren_schemas.http import DatasetView, QueueView, RunView, WorkerView
+from warren_schemas.http import AdapterView, DatasetView, QueueView, RunView, WorkerView
 
 
 def print_runs(views: Sequence[RunView], output: Output) -> None:
@@ -153,9 +153,21 @@ def print_datasets(views: Sequence[DatasetView], output: Output) -> None:
         (
             view.name, view.digest[:12], view.owner, view.kind.value, ", ".join(split.name for split in view.splits),
             count(view.n_rows), count(view.size_bytes), ago(view.created_s),
-            ", ".join("everybody" if user == "*" else user for user in view.shared_with),
+            shared_with(view.shared_with),
         )
         for view in views
     ]  # fmt: skip
     columns = ["name", "digest", "of", "kind", "splits", "rows", "bytes", "made", "shared with"]
     output.table(columns, rows, right=["rows", "bytes"])
+
+
+def print_adapters(views: Sequence[AdapterView], output: Output) -> None:
+    rows = [
+        (
+            view.name, view.digest[:12], view.owner, view.base_model, count(view.rank), f"{view.alpha:g}",
+            count(view.size_bytes), ago(view.created_s), shared_with(view.shared_with),
+        )
+        for view in views
+    ]  # fmt: skip
+    made = ["rank", "alpha", "bytes", "made", "shared with"]
+    output.table(["name", "digest", "of", "base model", *made], rows, right=made[:3])

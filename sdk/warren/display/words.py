@@ -30,6 +30,11 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def shared_with(users: Sequence[str]) -> str:
+    """Names, and `everybody` for `*`."""
+    return ", ".join("everybody" if user == "*" else user for user in users)
+
+
 def ago(unix_s: float, now_s: float | None = None) -> str:
     """`just now`, `42 s ago`, `3 min ago`, `5 h ago`, `2 d ago`."""
     past_s = max(0.0, (time.time() if now_s is None else now_s) - unix_s)

@@ -27,11 +27,11 @@ class Adapters:
         return self._thread.call(asked)
 
     def all(self) -> tuple[AdapterView, ...]:
-        """Every version of your adapters, newest first."""
+        """Every version that you may use, newest first."""
         return self._thread.call(self._adapters.all())
 
     def get(self, reference: str) -> AdapterView:
-        """`NAME` or `NAME@DIGEST`; without a digest the newest version."""
+        """`NAME`, `OWNER/NAME` or either with `@DIGEST`; without a digest the newest version."""
         return self._thread.call(self._adapters.get(reference))
 
     def download(
@@ -40,6 +40,14 @@ class Adapters:
         """Fetch it into a new folder, as PEFT loads it; an interrupted download is resumed."""
         asked = self._adapters.download(reference, to, reconnect_s=reconnect_s)
         return self._thread.call(asked)
+
+    def share(self, reference: str, user: str | None = None) -> AdapterView:
+        """Let a user, or everybody (None), use it with all its versions."""
+        return self._thread.call(self._adapters.share(reference, user))
+
+    def unshare(self, reference: str, user: str | None = None) -> AdapterView:
+        """Share it with a user, or with everybody (None), no longer."""
+        return self._thread.call(self._adapters.unshare(reference, user))
 
     def delete(self, reference: str) -> tuple[str, ...]:
         """Delete a version, or all of a name; their references."""

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Route, reply
-from warren_gateway.api.sending import readable, sent_file
+from warren_gateway.api.sending import readable, refusing, sent_file
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.files import FileView, FolderView, absence, find_folder
@@ -40,7 +40,8 @@ async def run_file(call: Call[ReadFile]) -> web.StreamResponse:
     if found is None:
         names = ", ".join(file.name for file in folder.files)
         raise _refusal(404, "no_such_file", f"{folder.url} has no such file; it has: {names}")
-    return await sent_file(call.request, folder, found, takes.offset)
+    with refusing():
+        return await sent_file(call.request, folder, found, takes.offset)
 
 
 async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> FolderView:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, reply
-from warren_gateway.api.sending import readable, sent, sent_file
+from warren_gateway.api.sending import readable, refusing, sent, sent_file
 from warren_gateway.api.tinker.errors import PREFIX, no_such
 from warren_gateway.api.tinker.kept import CHECKPOINT, named_of_any, require_kept
 from warren_gateway.api.tinker.route import tinker_route
@@ -59,8 +59,11 @@ async def download(call: Call[DownloadAsked]) -> web.StreamResponse:
     folder = await readable(NamedFolder("", found.folder))
     if not name:
         headers = {"Content-Disposition": 'attachment; filename="checkpoint.tar"'}
-        return await sent(call.request, tar_of(folder), tar_bytes(folder), headers)
-    return await sent_file(call.request, folder, _file(folder, name))
+        with refusing():
+            return await sent(call.request, tar_of(folder), tar_bytes(folder), headers)
+    file = _file(folder, name)
+    with refusing():
+        return await sent_file(call.request, folder, file)
 
 
 def _file(folder: FolderView, name: str) -> FileView:

@@ -1,6 +1,6 @@
 """LoRA adapters that users bring, over HTTP.
 
-Invariant: another owner's adapter is not there.
+Invariant: another owner's adapter is not there, unless it is shared with the caller.
 """
 
 from aiohttp import web
@@ -10,6 +10,8 @@ from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.api.sending import sent_file
 from warren_gateway.api.uploads.datasets import FindUpload
+from warren_gateway.datasets.problems import FilesUnavailable
+from warren_gateway.folders import UnreadableFolder
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.config.numbers import Sha256
@@ -21,6 +23,7 @@ from warren_schemas.http import (
     ChooseAdapter,
     CreateAdapter,
     Problem,
+    ShareAdapter,
     UploadProgress,
 )
 from warren_schemas.http.datasets import MAX_CHUNK_BYTES
@@ -61,7 +64,10 @@ async def adapter_file(call: Call[ReadAdapterFile]) -> web.StreamResponse:
         names = ", ".join(file.name for file in folder.files)
         message = f"An adapter has no such file; it has: {names}."
         raise Refusal(404, Problem(code="no_such_file", message=message))
-    return await sent_file(call.request, folder, found, takes.offset)
+    try:
+        return await sent_file(call.request, folder, found, takes.offset)
+    except UnreadableFolder as error:
+        raise FilesUnavailable(str(error), "adapters") from error
 
 
 async def weights_progress(call: Call[FindUpload]) -> web.StreamResponse:
@@ -89,6 +95,14 @@ async def delete_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
     return reply(AdapterDeleted(deleted=gone))
 
 
+async def share_adapter(call: Call[ShareAdapter]) -> web.StreamResponse:
+    return reply(await call.parts.adapters.share(call.viewer, call.takes))
+
+
+async def unshare_adapter(call: Call[ShareAdapter]) -> web.StreamResponse:
+    return reply(await call.parts.adapters.unshare(call.viewer, call.takes))
+
+
 ROUTES = (
     Route(
         "GET",
@@ -96,7 +110,7 @@ ROUTES = (
         list_adapters,
         takes=Nothing,
         answers=AdapterList,
-        summary="List all versions of your adapters, newest first",
+        summary="List all versions of your adapters and of those that are shared with you, newest first",
         scope=KeyScope.READ,
         errors=(422,),
     ),
@@ -140,7 +154,7 @@ ROUTES = (
         answers=FileView,
         summary="Download a file of an adapter, from any byte offset",
         scope=KeyScope.READ,
-        errors=(404, 409, 422),
+        errors=(404, 422),
         media_type="application/octet-stream",
         ends_with_client=True,
     ),
@@ -174,5 +188,25 @@ ROUTES = (
         summary="Delete a version of an adapter, or all where no digest is given",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/adapters/share",
+        share_adapter,
+        takes=ShareAdapter,
+        answers=AdapterView,
+        summary="Let a user, or everybody, use an adapter with all its versions",
+        scope=KeyScope.SUBMIT,
+        errors=(400, 404, 413, 422),
+    ),
+    Route(
+        "POST",
+        "/v1/adapters/unshare",
+        unshare_adapter,
+        takes=ShareAdapter,
+        answers=AdapterView,
+        summary="Share an adapter with a user, or with everybody, no longer",
+        scope=KeyScope.SUBMIT,
+        errors=(400, 404, 413, 422),
     ),
 )

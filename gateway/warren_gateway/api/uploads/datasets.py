@@ -96,9 +96,10 @@ async def dataset_file(call: Call[ReadSplit]) -> web.StreamResponse:
     dataset, _, split = await datasets.split(call.viewer, takes.dataset, takes.split)
     headers = {"Content-Type": "application/octet-stream", "ETag": f'"{split.sha256}"'}
     response = web.StreamResponse(headers=headers)
-    response.content_length = max(0, split.size_bytes - takes.offset)
+    begin = min(takes.offset, split.size_bytes)  # no file system seeks as far as a client may ask
+    response.content_length = split.size_bytes - begin
     name = folder.split_file(dataset, split.name)
-    async with aclosing(_chunks(datasets.files, name, takes.offset)) as chunks:
+    async with aclosing(_chunks(datasets.files, name, begin)) as chunks:
         first = await anext(chunks, b"")
         await response.prepare(call.request)
         await response.write(first)

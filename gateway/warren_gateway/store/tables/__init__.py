@@ -8,7 +8,7 @@ Invariant: a change of state and the messages that announce it (rows of `outbox`
 
 from sqlmodel import SQLModel
 
-from warren_gateway.store.tables.adapters import AdapterRow
+from warren_gateway.store.tables.adapters import AdapterRow, AdapterShareRow
 from warren_gateway.store.tables.clients import RequestRow, SnapshotRow
 from warren_gateway.store.tables.datasets import (
     DatasetRow,
@@ -35,6 +35,7 @@ from warren_gateway.store.tables.workers import DrainedWorker
 
 __all__ = [
     "AdapterRow",
+    "AdapterShareRow",
     "ApiKey",
     "AuditRow",
     "Checkpoint",

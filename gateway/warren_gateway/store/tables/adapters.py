@@ -1,4 +1,4 @@
-"""LoRA adapters that users have uploaded.
+"""LoRA adapters that users have uploaded, and who else may use them.
 
 Invariant: a complete version never changes. One that is not complete is being made, or was left by a gateway that died:
 nobody finds it, and it goes with its files when its owner makes another after a day.
@@ -32,3 +32,15 @@ class AdapterRow(SQLModel, table=True):
     size_bytes: int = Field(sa_column=Column(BigInteger, nullable=False))
     created_s: float
     is_complete: bool = False
+
+
+class AdapterShareRow(SQLModel, table=True):
+    """Somebody else may use an adapter, all its versions."""
+
+    __tablename__: ClassVar[Any] = "adapter_share"
+
+    owner: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    user: str = Field(primary_key=True, index=True)
+    """Their name, or `*` for everybody."""
+    created_s: float

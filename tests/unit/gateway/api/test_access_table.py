@@ -73,6 +73,8 @@ ANOTHER_TENANTS: dict[str, int] = {
     "weights_progress": OWN_LIST,
     "upload_weights": REFUSED,
     "delete_adapter": OF_ONE_OWNER,
+    "share_adapter": OF_ONE_OWNER,
+    "unshare_adapter": OF_ONE_OWNER,
     "create_model": REFUSED,
     "list_trainable": OWN_LIST,
     "show_trainable": OF_ONE_OWNER,
@@ -152,11 +154,14 @@ QUERY = {
     "upload_progress": f"sha256={'a' * 64}",
 }
 ANNS = {"dataset": "ann/quiz"}
+ANNS_ADAPTER = {"adapter": "ann/poet"}
 BODY: dict[str, object] = {
     "set_run": {"priority": 0},
     "remove_served": {"name": "anns"},
     "delete_dataset": ANNS,
-    "delete_adapter": {"adapter": "ann/poet"},
+    "delete_adapter": ANNS_ADAPTER,
+    "share_adapter": ANNS_ADAPTER,
+    "unshare_adapter": ANNS_ADAPTER,
     "share_dataset": ANNS,
     "unshare_dataset": ANNS,
     "ask_op": {"op": {"kind": "publish"}},

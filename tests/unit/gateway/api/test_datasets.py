@@ -415,3 +415,12 @@ async def test_the_commands(
     said = capsys.readouterr().out
     for expected in ("5 rows of messages", '{"messages":', "shared with everybody", "is deleted"):
         assert expected in said
+
+
+async def test_what_is_asked_for_from_beyond_the_end_is_empty(
+    client: warren.Client, gateway: Gateway, tmp_path: Path
+) -> None:
+    await client.datasets.upload(json_lines(tmp_path / "chats.jsonl", CHATS), "chats")
+    query = {"dataset": "chats", "offset": str(2**63 - 1)}
+    async with gateway.ann.get("/v1/datasets/file", params=query) as response:
+        assert (response.status, await response.read()) == (200, b"")

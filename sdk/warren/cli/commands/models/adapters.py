@@ -1,4 +1,6 @@
-"""Upload LoRA adapters of yours, to sample from, serve, evaluate and train on.
+"""Upload LoRA adapters of yours, to sample from, serve, evaluate and train on, and share them.
+
+An adapter is named NAME, OWNER/NAME for one of another user, or either with @ and the beginning of its digest.
 
 For example:
     warren adapters upload my-lora --name poet
@@ -14,14 +16,23 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.connecting import connected
-from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
+from warren.cli.options import (
+    HERE,
+    AsJson,
+    Everybody,
+    Gateway,
+    GatewayOptions,
+    WithWhom,
+    require_whom,
+)
 from warren.display.output import make_output, print_json
-from warren.display.words import ago, count
+from warren.display.tables import print_adapters
+from warren.display.words import count, shared_with
 from warren_schemas.http import AdapterDeleted, AdapterList, AdapterView
 
-__all__ = ["download", "ls", "rm", "show", "upload"]
+__all__ = ["download", "ls", "rm", "share", "show", "unshare", "upload"]
 
-Named = Annotated[str, Parameter(name="NAME", help="NAME or NAME@DIGEST.")]
+Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
 
 
 def upload(
@@ -50,7 +61,7 @@ def upload(
 
 
 def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """List all versions of your adapters, newest first.
+    """List all versions of your adapters and of those that are shared with you, newest first.
 
     For example:
         warren adapters ls
@@ -91,6 +102,42 @@ def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) 
         warren adapters rm poet@4f2a91
     """
     return asyncio.run(_rm(name, gateway, as_json=json))
+
+
+def share(
+    name: Named,
+    user: WithWhom = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Let a user, or everybody, use an adapter with all its versions: nobody else changes it.
+
+    For example:
+        warren adapters share poet bob
+    """
+    require_whom(user, everybody=everybody)
+    return asyncio.run(_share(name, user, gateway, ends=False, as_json=json))
+
+
+def unshare(
+    name: Named,
+    user: WithWhom = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Share an adapter with a user, or with everybody, no longer.
+
+    For example:
+        warren adapters unshare poet bob
+    """
+    require_whom(user, everybody=everybody)
+    return asyncio.run(_share(name, user, gateway, ends=True, as_json=json))
 
 
 async def _upload(
@@ -136,14 +183,8 @@ async def _ls(gateway: Gateway, *, as_json: bool) -> int:
         make_output().line(
             "No adapters yet; `warren adapters upload FOLDER --name NAME` makes one."
         )
-        return codes.OK
-    rows = [
-        (view.name, view.digest[:12], view.owner, view.base_model, count(view.rank),
-         f"{view.alpha:g}", count(view.size_bytes), ago(view.created_s))
-        for view in found
-    ]  # fmt: skip
-    columns = ["name", "digest", "of", "base model", "rank", "alpha", "bytes", "made"]
-    make_output().table(columns, rows, right=["rank", "alpha", "bytes"])
+    else:
+        print_adapters(found, make_output())
     return codes.OK
 
 
@@ -155,4 +196,18 @@ async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
     else:
         for each in gone:
             make_output().line(f"{each} is deleted")
+    return codes.OK
+
+
+async def _share(
+    name: str, user: str | None, gateway: Gateway, *, ends: bool, as_json: bool
+) -> int:
+    async with connected(gateway) as client:
+        adapters = client.adapters
+        view = await (adapters.unshare(name, user) if ends else adapters.share(name, user))
+    if as_json:
+        print_json(view)
+    else:
+        whom = shared_with(view.shared_with) or "nobody"
+        make_output().line(f"{view.owner}/{view.name} is shared with {whom} now")
     return codes.OK

@@ -32,7 +32,7 @@ from warren.datasets.collecting import CollectedKind
 from warren.datasets.handle import Dataset
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_datasets
-from warren.display.words import count
+from warren.display.words import count, shared_with
 from warren_schemas.config import RecordingFilter
 from warren_schemas.http import DatasetDeleted, DatasetKind, DatasetList
 
@@ -290,7 +290,6 @@ async def _share(
     if as_json:
         print_json(view)
     else:
-        whom = ["everybody" if each == "*" else each for each in view.shared_with]
-        named = f"{view.owner}/{view.name}"
-        make_output().line(f"{named} is shared with {', '.join(whom) or 'nobody'} now")
+        whom = shared_with(view.shared_with) or "nobody"
+        make_output().line(f"{view.owner}/{view.name} is shared with {whom} now")
     return codes.OK
