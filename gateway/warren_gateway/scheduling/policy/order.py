@@ -1,9 +1,8 @@
 """The order in which jobs have a claim to room."""
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
 
@@ -77,24 +76,16 @@ def classes(jobs: Iterable[WaitingJob], known: Mapping[str, Use]) -> Iterator[li
     """The jobs of each class (interrupted, then by priority), in order. Whom a job is given a place
     is charged for it, so that owners take turns by their weights."""
     for _, of_class in groupby(sorted_by_class(jobs), attrgetter("is_interrupted", "priority")):
-        yield list(_by_turns(of_class, known))
+        yield _by_turns(of_class, known)
 
 
-def _by_turns(jobs: Iterable[WaitingJob], known: Mapping[str, Use]) -> Iterator[WaitingJob]:
-    queues: dict[str, list[WaitingJob]] = {}
+def _by_turns(jobs: Iterable[WaitingJob], known: Mapping[str, Use]) -> list[WaitingJob]:
+    """The owner with the least use goes first, and is charged. An owner's use only rises, so the turns are the jobs
+    sorted by what their owners had used when each came to stand first among its owner's."""
+    turns: list[tuple[float, int, WaitingJob]] = []
     for job in jobs:
-        queues.setdefault(job.owner, []).append(job)
-    for queue in queues.values():
-        queue.reverse()
-    turns = [(known[owner].weighted, queue[-1].number, owner) for owner, queue in queues.items()]
-    heapq.heapify(turns)
-    while turns:
-        owner = turns[0][2]
-        queue, use = queues[owner], known[owner]
-        job = queue.pop()
+        use = known[job.owner]
+        turns.append((use.weighted, job.number, job))
         use.charge(job)
-        yield job
-        if queue:
-            heapq.heapreplace(turns, (use.weighted, queue[-1].number, owner))
-        else:
-            heapq.heappop(turns)
+    turns.sort(key=itemgetter(0, 1))
+    return [job for _, _, job in turns]
