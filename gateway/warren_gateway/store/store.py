@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from alembic.util.exc import CommandError
 from psycopg import Error as PostgresError
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import make_url
@@ -25,7 +24,7 @@ from sqlmodel import Session, create_engine
 
 from warren_gateway.private import make_private_file
 from warren_gateway.store.group_commit import GroupCommit
-from warren_gateway.store.migrate import upgrade
+from warren_gateway.store.migrate import NewerDatabase, upgrade
 from warren_gateway.store.reading import JSON_COLUMNS, SQLITE, is_refused_write, reading
 from warren_schemas.ids import new_id
 
@@ -80,7 +79,7 @@ class Store:
             raise StoreUnavailable(
                 f"can't open the store at {describe(url)}: {error.orig}"
             ) from error
-        except CommandError as error:
+        except NewerDatabase as error:
             raise StoreUnavailable(
                 f"the store at {describe(url)} is of a newer Warren than this one ({error})"
             ) from error

@@ -1,24 +1,110 @@
 """Migrations and tables say the same, on both databases."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, inspect, text
-from sqlmodel import Session, SQLModel
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlmodel import Session, SQLModel, select
 
 from warren_gateway.store import tables
-from warren_gateway.store.migrate import upgrade
+from warren_gateway.store.migrate import MIGRATIONS, apply_migrations, newest_revision, upgrade
 from warren_gateway.store.store import Store, StoreUnavailable
 
+TABLES = tables.SQLModel.metadata.tables
+Make = Callable[[Engine], None]
 
-async def test_the_migrations_make_exactly_the_tables(any_new_url: str) -> None:
+
+def migrated(engine: Engine) -> None:
+    """As a database of before the first migration."""
+    with engine.begin() as connection:
+        apply_migrations(connection)
+
+
+@pytest.mark.parametrize("make", [upgrade, migrated])
+def test_an_empty_database_gets_exactly_the_tables(any_new_url: str, make: Make) -> None:
     assert tables.Run.__tablename__ in SQLModel.metadata.tables
-    await (await Store.open(any_new_url)).close()
     engine = create_engine(any_new_url)
+    make(engine)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, SQLModel.metadata) == []
     engine.dispose()
+
+
+def test_made_at_once_and_by_migrations_it_is_the_same(any_new_url: str, tmp_path: Path) -> None:
+    """Keys, indexes, constraints, the first rows, and what the next migration begins with."""
+    engine = create_engine(any_new_url)
+    upgrade(engine)
+    at_once = described(engine)
+    with engine.begin() as connection:
+        drop_all(connection)
+    migrated(engine)
+    assert described(engine) == at_once
+    engine.dispose()
+
+
+def described(engine: Engine) -> dict[str, Any]:
+    """But for defaults on the server's side, of which a migration needs more: for the rows that are there."""
+    found = inspect(engine)
+    names = sorted(found.get_table_names())
+    with Session(engine) as session:
+        first = [row.model_dump() for row in session.exec(select(tables.SchedulerRow))]
+        n_rows = {
+            name: session.connection().execute(text(f'SELECT count(*) FROM "{name}"')).scalar()
+            for name in names
+        }
+        revision = session.connection().execute(text("SELECT version_num FROM alembic_version"))
+        assert revision.scalars().all() == [newest_revision()]
+    shapes = {
+        name: (
+            sorted((c["name"], str(c["type"]), c["nullable"]) for c in found.get_columns(name)),
+            found.get_pk_constraint(name)["constrained_columns"],
+            sorted(str(index["column_names"]) for index in found.get_indexes(name)),
+            sorted(str(one["column_names"]) for one in found.get_unique_constraints(name)),
+            sorted(
+                str((key["constrained_columns"], key["referred_table"], key["referred_columns"], key.get("options")))
+                for key in found.get_foreign_keys(name)
+            ),
+        )
+        for name in names
+    }  # fmt: skip
+    return {"first": first, "n_rows": n_rows, "shapes": shapes}
+
+
+def drop_all(connection: Connection) -> None:
+    SQLModel.metadata.drop_all(connection)
+    connection.execute(text("DROP TABLE alembic_version"))
+
+
+def test_the_number_of_the_newest_migration_is_that_of_its_file() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("recursive_version_locations", "true")
+    assert ScriptDirectory.from_config(config).get_current_head() == newest_revision()
+
+
+def test_an_empty_database_that_is_cut_off_stays_empty(
+    any_new_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = create_engine(any_new_url)
+    with monkeypatch.context() as patch:
+        patch.setattr("warren_gateway.store.migrate.newest_revision", killed)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(engine)
+    assert inspect(engine).get_table_names() == []
+    upgrade(engine)
+    assert set(inspect(engine).get_table_names()) == {*TABLES, "alembic_version"}
+    engine.dispose()
+
+
+def killed() -> str:
+    raise KeyboardInterrupt
 
 
 async def test_a_newer_database_is_named_as_such(any_new_url: str) -> None:
