@@ -1,4 +1,7 @@
-"""schemathesis in rounds, each with a seed of its own, until there were as many requests as were wanted."""
+"""schemathesis in rounds, each with a seed of its own, until there were as many requests as were wanted.
+
+The last round always makes up scenarios.
+"""
 
 import asyncio
 import contextlib
@@ -7,6 +10,7 @@ import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 
 from tests.fuzz.http.deployment import Deployment
@@ -16,8 +20,10 @@ from warren_schemas.ids import RunId
 HERE = Path(__file__).parent
 COVERAGE_FROM = 5_000
 """The coverage phase alone is thousands of requests."""
-REQUESTS_PER_EXAMPLE = 30
+REQUESTS_PER_EXAMPLE = 130
 """One of each operation, and a few of a scenario."""
+LEAST_EXAMPLES, MOST_EXAMPLES = 12, 50
+"""Of a round: scenarios come after everything else, and it takes minutes to make up many configs."""
 LOOK_S = 2.0
 TELL_S = 10.0
 
@@ -40,22 +46,24 @@ async def ask(
 ) -> Asked:
     """Up to the first round that fails. `run` is one that has ended, for requests that ask for one."""
     asked = Asked()
-    phases = (
-        "examples,coverage,fuzzing,stateful" if n_requests >= COVERAGE_FROM else "fuzzing,stateful"
+    rounds = chain(
+        ["examples,coverage"] if n_requests >= COVERAGE_FROM else [], repeat("fuzzing,stateful")
     )
     with tempfile.TemporaryDirectory() as folder:
         place = _prepared(Path(folder), run)
-        while len(asked.answers) < n_requests and not asked.n_failed_rounds:
-            n_examples = 2 + (n_requests - len(asked.answers)) // REQUESTS_PER_EXAMPLE
+        for number, phases in enumerate(rounds):
+            n_missing = n_requests - len(asked.answers)
+            n_examples = min(MOST_EXAMPLES, max(LEAST_EXAMPLES, n_missing // REQUESTS_PER_EXAMPLE))
             command = [
                 str(program), "--config-file", "schemathesis.toml",
                 "run", f"{deployment.url}/openapi.json", "--checks", "all", "--phases", phases,
-                "--max-examples", str(n_examples), "--seed", str(seed), "--warnings", "off",
+                "--max-examples", str(n_examples), "--seed", str(seed + number), "--warnings", "off",
                 "--workers", "1",  # CPython 3.11 fails where two threads parse Python at once, as hypothesis does
             ]  # fmt: skip
             asked.n_failed_rounds += await _round(deployment, command, place, run) != 0
             asked.answers = _answers(place)
-            phases, seed = "fuzzing,stateful", seed + 1
+            if asked.n_failed_rounds or (len(asked.answers) >= n_requests and "stateful" in phases):
+                break
     return asked
 
 
