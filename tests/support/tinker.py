@@ -47,6 +47,7 @@ class Wire:
         parts = [prompt[:1], prompt[1:]]
         chunks = [{"type": "encoded_text", "tokens": part} for part in parts]
         sampling = fields.pop("sampling", {"max_tokens": 6})
+        status = fields.pop("status", 200)
         asked = {
             "sampling_session_id": sampler,
             "seq_id": number,
@@ -55,7 +56,7 @@ class Wire:
             "num_samples": 1,
             "type": "sample",
         }
-        return await self.post("asample", asked | fields)
+        return await self.post("asample", asked | fields, status=status)
 
     async def outcome(self, future: str, *, status: int = 200) -> bytes | Json:
         """What a poll answers: a protobuf message, or JSON."""

@@ -12,7 +12,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters.problems import NoSuchAdapter
-from warren_gateway.adapters.stored import find, policy_of, reference_of
+from warren_gateway.adapters.stored import find, is_readable, policy_of, reference_of
 from warren_gateway.adapters.stored import listed as listed_adapters
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.inference.names import find_name, names_of
@@ -68,6 +68,14 @@ class Served:
         Raises `NoSuchModel`, `StoreUnavailable`.
         """
         return await self._store.read(partial(_kept_snapshot, viewer, model, name))
+
+    async def require_readable(self, viewer: Viewer, policy: PolicyRef) -> None:
+        """Of a policy that was found before: it may have been shared with the viewer, and be no longer.
+
+        Raises `NoSuchModel`, `StoreUnavailable`.
+        """
+        if policy.model != _BARE:
+            await self._store.read(partial(_require_readable, viewer, policy.model))
 
     async def listed(self, viewer: Viewer) -> list[ServedModel]:
         """Base models, the names that are served, adapters, then for each run its policy as it moves on, and the
@@ -203,6 +211,17 @@ def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
         raise NoSuchModel(name)
     newest = older[-1] if older else None
     return _exactly(model, newest.version if newest else 0, newest.url if newest else None)
+
+
+def _require_readable(viewer: Viewer, name: str, session: Session) -> None:
+    """Of the model of a run, or an adapter. Raises `NoSuchModel`."""
+    model = session.get(Model, name)
+    if model is None:
+        is_seen = is_readable(session, viewer, name)
+    else:
+        is_seen = readable_run(session, viewer, model.run_id) is not None
+    if not is_seen:
+        raise NoSuchModel(name)
 
 
 def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | None:

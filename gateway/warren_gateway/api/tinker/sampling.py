@@ -76,6 +76,7 @@ async def sample(call: Call[Sample]) -> web.StreamResponse:
     takes, futures = call.takes, call.parts.tinker.futures
     name = f"{takes.sampling_session_id}:{takes.seq_id}"
     opened = await _opened(call, takes.sampling_session_id)
+    await _require_readable(call, opened)
     _require_sampler(call, opened.policy)
     try:
         await futures.ask(call.owner, name, await call.request.read())
@@ -83,6 +84,14 @@ async def sample(call: Call[Sample]) -> web.StreamResponse:
         raise stopping() from error
     ids = tuple(f"{name}:{number}" for number in range(takes.num_samples))
     return reply(SampleFuture(request_id=name, sample_sequence_ids=ids))
+
+
+async def _require_readable(call: Call[Sample], opened: OpenedSampler) -> None:
+    """A sampler ends with the share that it was opened by. Raises `Refusal`."""
+    try:
+        await call.parts.served.require_readable(call.viewer, opened.policy)
+    except NoSuchModel as error:
+        raise no_such("sampler", opened.row.id) from error
 
 
 def _require_sampler(call: Call[Sample], policy: PolicyRef) -> None:

@@ -12,8 +12,9 @@ from sqlmodel import Session, select
 from tests.support.access import ADMIN
 from tests.support.adapters import write_adapter
 from tests.support.gateway import CONFIG, Gateway
-from tests.support.openai_asking import chat
+from tests.support.openai_asking import chat, publish
 from tests.support.rote_sampler import BASE, asking, ignored
+from tests.support.tinker import Wire
 
 import warren
 from warren.cli.commands.models import adapters as commands
@@ -154,6 +155,31 @@ async def test_a_name_is_asked_by_those_whom_its_adapter_is_shared_with(
     assert (await chat(asking.bob, model="ann/helper"))[0] == 200
     await client.adapters.unshare("poet", "bob")
     assert await bob.served() == () and (await chat(asking.bob, model="ann/helper"))[0] == 404
+
+
+async def test_a_sampler_of_tinkers_clients_ends_with_its_share(
+    client: warren.Client, asking: Gateway, tmp_path: Path
+) -> None:
+    """Of an adapter and of a run alike, however long ago it was opened."""
+    await client.adapters.upload(write_adapter(tmp_path / "a"), "poet")
+    run = await asking.submit()
+    await asking.store.transact(lambda session: publish(session, run))
+    await client.adapters.share("poet", "bob")
+    await client.access.share(run, "bob")
+    wire = Wire(asking.bob)
+    session = await wire.session()
+    samplers = [
+        await wire.sampler(session, number, base_model=base)
+        for number, base in enumerate((HERS, run, BASE))
+    ]
+    futures = asyncio.create_task(asking.parts.tinker.futures.run())
+    for sampler in samplers:
+        await wire.ask(sampler, 1, [1, 2])
+    await client.adapters.unshare("poet", "bob")
+    await client.access.unshare(run, "bob")
+    for sampler, status in zip(samplers, (404, 404, 200), strict=True):
+        await wire.ask(sampler, 2, [1, 2], status=status)
+    futures.cancel()
 
 
 async def test_admins_see_all_and_who_shared_is_in_the_audit_log(

@@ -97,7 +97,7 @@ async def test_metadata_and_tags_have_a_bound(ann: Wire) -> None:
 
 
 async def open_sampler(gateway: Gateway, session: str) -> str:
-    policy = PolicyRef(model=ModelId("m"), base_model="warren/tiny", min_version=0)
+    policy = PolicyRef(model=ModelId("model_base"), base_model="warren/tiny", min_version=0)
     row = await gateway.parts.tinker.sessions.open_sampler("ann", session, 0, policy)
     return row.id
 
