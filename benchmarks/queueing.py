@@ -79,7 +79,7 @@ async def queue_many(client: warren.Client, url: str, n_runs: int) -> None:
     print(f"the newest is number {place.number if place else None}")
     await tell_latencies(client, url, f"one trains, {n_runs} are queued")
     for worker in await client.workers():
-        if worker.role is WorkerRole.TRAINER:
+        if worker.role == WorkerRole.TRAINER:
             await client.access.drain_worker(worker.id)
     await first.cancel()
     with contextlib.suppress(warren.RunCancelled):
