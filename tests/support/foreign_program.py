@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from typing import Any
 
 TOLD: dict[str, dict[str, Any]] = {
@@ -27,6 +28,8 @@ class Episode:
     def step(self, words: str) -> dict[str, Any]:
         if words == "die":
             os._exit(1)
+        if words == "order":
+            return {"shown": list({"a", "b", "c", "d", "e", "f", "g", "h"}), "path": sys.path}
         if words.startswith("/"):
             open(words, "w").close()
             return {}

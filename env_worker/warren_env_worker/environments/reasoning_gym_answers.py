@@ -28,6 +28,11 @@ _ALLOWED = {
 }
 
 
+def runs_answers(dataset: str) -> bool:
+    """Whether its scorer would run an answer."""
+    return dataset in _ALLOWED
+
+
 def harmless(dataset: str, answer: str) -> str:
     """The answer, or nothing in place of one that could do something."""
     allowed = _ALLOWED.get(dataset)

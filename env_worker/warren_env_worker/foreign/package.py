@@ -1,11 +1,13 @@
 """The fork server of one foreign package.
 
 Invariants: it is started when it is first wanted, and again after its death; it ends with this process, and
-its episodes' processes end with it.
+its episodes' processes end with it. Sets of texts have the same order in every one, so that a seed is the same task
+everywhere, though a package walks through such sets as it makes its tasks.
 """
 
 import asyncio
 import contextlib
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -58,10 +60,10 @@ class Package:
         self._leave()
         self._folder = Path(tempfile.mkdtemp(prefix="warren-"))
         path = self._folder / "socket"
-        command = [places.python(self._name), "-I", places.PROGRAMS / "fork_server.py", path]
+        command = [places.python(self._name), "-s", "-P", places.PROGRAMS / "fork_server.py", path]
         process = await asyncio.create_subprocess_exec(
             *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
         )  # fmt: skip
         await self._require_ready(process)
         return process
@@ -82,6 +84,12 @@ class Package:
         """The folder of one that has died."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _environment() -> dict[str, str]:
+    """Without Python's own variables, as by `-I`, which would leave the hashes of texts to chance."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return kept | {"PYTHONHASHSEED": "0"}
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

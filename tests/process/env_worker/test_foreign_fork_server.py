@@ -124,6 +124,23 @@ async def test_a_process_gone_is_lost_and_makes_room(tmp_path: Path) -> None:
         (await begun(path)).close()
 
 
+async def test_sets_of_texts_have_one_order_in_every_fork_server_and_pythonpath_is_not_heard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARREN_HOME", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", "/of/somebody/else")
+    places.python("gymnasium").parent.mkdir(parents=True)
+    places.python("gymnasium").symlink_to(sys.executable)
+    places.note_installed("gymnasium")
+    told: list[object] = []
+    for _ in range(3):
+        conversation = await Package("gymnasium", str(PROGRAM)).episode()
+        told.append(await conversation.ask({"step": "order"}))
+        conversation.close()
+    assert told[1:] == told[:1] * 2
+    assert "/of/somebody/else" not in str(told)
+
+
 async def test_who_has_no_descriptor_left_does_not_take_the_other_for_dead(tmp_path: Path) -> None:
     with pytest.raises(ProcessLost):
         await Conversation.opened(str(tmp_path / "nobody"))

@@ -1,6 +1,7 @@
 """Programs for the Python of a foreign package; nothing here imports anything of Warren's.
 
 fork_server         imports the package once, and forks a process for each episode
+gem_episode         games of GEM
 gymnasium_episode   episodes of Gymnasium and MiniGrid as text
 textarena_episode   games of TextArena for one player
 verifiers_episode   tasksets of verifiers, and verifiers_v0_episode its older environments

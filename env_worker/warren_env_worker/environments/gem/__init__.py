@@ -1,0 +1,1 @@
+"""Games of GEM, in the virtual environment `gem`."""
