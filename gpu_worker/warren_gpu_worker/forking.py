@@ -31,7 +31,7 @@ _GPUS = (Path("/dev/nvidiactl"), Path("/dev/kfd"))
 
 
 class SpawnChild(Protocol):
-    """`Child.spawn`, or what is called like it."""
+    """`Child.spawn`, or what is called like it. Raises `OSError`, `ChildDied`."""
 
     async def __call__(
         self,

@@ -28,7 +28,7 @@ from pathlib import Path
 
 from warren_broker.worker.conversation import opened
 from warren_broker.worker.credentials import harmless_variables
-from warren_broker.worker.forking.client import ForkServer
+from warren_broker.worker.forking.client import ForkServer, ForkServerKilled
 from warren_broker.worker.leader import Executed, Leader
 from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE, inherited_socket
 from warren_broker.worker.process import Process
@@ -128,7 +128,8 @@ class Child:
     ) -> "Child":
         """The same as `spawn`, by a fork of what the server has imported, and with its environment.
 
-        Libraries that read variables as they are imported have read those of the server.
+        Libraries that read variables as they are imported have read those of the server. Raises `ChildDied` where
+        the server is killed meanwhile, and with it what it was to fork; `OSError`.
         """
         variables = {**_thread_bounds(n_threads), **(environment or {})}
 
@@ -140,7 +141,10 @@ class Child:
                     module, name, descriptor, output=log.fileno(), variables=variables
                 )
 
-        child = await cls._start(name, fork)
+        try:
+            child = await cls._start(name, fork)
+        except ForkServerKilled as error:
+            raise ChildDied(name, -signal.SIGKILL) from error
         child._write(json.dumps(list(arguments)).encode())
         return child
 

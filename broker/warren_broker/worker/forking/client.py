@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,10 @@ _EXIT_CODE_S = 3.0
 _CLOSE_S = 1.0
 
 
+class ForkServerKilled(OSError):
+    """By SIGKILL, so that it says nothing about what was to be forked."""
+
+
 class ForkServer:
     """Raises nothing before something is to be forked."""
 
@@ -59,7 +64,10 @@ class ForkServer:
         output: int | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> "ForkedLeader":
-        """Fork a process that imports `module` and calls its `main`, with these descriptors. Raises `OSError`."""
+        """Fork a process that imports `module` and calls its `main`, with these descriptors.
+
+        Raises `OSError`, of which `ForkServerKilled` is one.
+        """
         if self._running is None or self._running.has_died:
             self._running = _Running(self._modules, self._variables)
         descriptors = [conversation] if output is None else [conversation, output]
@@ -202,10 +210,10 @@ class _Running:
         else:
             asked.set_result(leader)
 
-    def _fail(self, id: int, reason: str) -> None:
+    def _fail(self, id: int, reason: str, kind: type[OSError] = OSError) -> None:
         asked = self._asked.get(id)
         if asked is not None and not asked.done():
-            asked.set_exception(OSError(f"no process could be forked: {reason}"))
+            asked.set_exception(kind(f"no process could be forked: {reason}"))
 
     def _reap(self, id: int) -> None:
         del self._unreaped[id]
@@ -221,11 +229,12 @@ class _Running:
         if self._ours.fileno() >= 0:
             self._hear()
         self._hang_up()
+        self._process.reap()
+        was_killed = self._process.exit_code == -signal.SIGKILL
         for id in self._asked:
-            self._fail(id, "the fork server has died")
+            self._fail(id, "the fork server has died", ForkServerKilled if was_killed else OSError)
         for leader in self._unreaped.values():
             leader.expect_no_exit_code()
-        self._process.reap()
 
     def _hang_up(self) -> None:
         if self._ours.fileno() >= 0:

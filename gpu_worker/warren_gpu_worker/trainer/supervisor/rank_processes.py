@@ -54,7 +54,7 @@ class RankProcesses:
         module: str = CHILD_MODULE,
         spawn_child: SpawnChild = Child.spawn,
     ) -> Self:
-        """Start `settings.devices` ranks, each of which runs `module`. Raises `OSError`."""
+        """Start `settings.devices` ranks, each of which runs `module`. Raises `OSError`, `ChildDied`."""
         ranks = cls(await asyncio.to_thread(_made, settings), module, spawn_child)
         try:
             for rank in range(settings.devices):
@@ -114,7 +114,7 @@ class RankProcesses:
 
 
 SpawnRanks = Callable[[str, GpuWorkerSettings], Awaitable[RankProcesses]]
-"""Starts the ranks of a process of this name. Raises `OSError`."""
+"""Starts the ranks of a process of this name. Raises `OSError`, `ChildDied`."""
 
 
 def _made(settings: GpuWorkerSettings) -> Path:
