@@ -67,6 +67,18 @@ class Wire:
                 return await response.read()
             return await response.json()
 
+    async def completed(
+        self, sampler: str, cursor: int = 0, clone: int = 0, *, status: int = 200, **fields: Any
+    ) -> Json:
+        """Which of a sampler's samples are done."""
+        target: Json = {
+            "type": "sampling_session",
+            "sampling_session_id": sampler,
+            "cloned_sampler_id": clone,
+        }
+        asked = {"target": target, "prev_cursor": cursor, "timeout": None, **fields}
+        return await self.post("retrieve_futures", asked, status=status)
+
     async def sample(
         self, sampler: str, number: int, prompt: list[int], **fields: Any
     ) -> messages.SampleResponse:

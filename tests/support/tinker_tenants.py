@@ -112,6 +112,7 @@ def _keep_weights(store: Session, model: str, url: str, secret: str) -> None:
 
 def _sampled(name: str, owner: str, secret: str, gateway: str) -> dict[str, Any]:
     done: dict[str, Any] = {"done_s": time.time(), "outcome": secret.encode()}
+    done |= {"sampler": name.rpartition(":")[0], "completion": 1}
     return {"id": name, "owner": owner, "holder": gateway, "held_until_s": 0.0, **done}
 
 

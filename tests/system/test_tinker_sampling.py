@@ -1,5 +1,6 @@
 """The Tinker protocol's sampling end to end: the wire, the queue, a real sampler."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator
@@ -15,7 +16,7 @@ from tests.support.sampling_gateway import BASE, sampling_gateway
 from tests.support.tinker import Json, Wire, ids_of
 
 from warren_gateway.store.tables import TinkerSample
-from warren_gateway.tinker.sample_rows import SampleRows
+from warren_gateway.tinker.samples.rows import SampleRows
 from warren_gateway.tinker.wire import messages
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.base_models.tiny_build import CONTEXT_LENGTH
@@ -205,23 +206,69 @@ async def test_a_sample_whose_gateway_is_gone_is_asked_again_and_its_result_stay
     gateway: Gateway, ann: Wire
 ) -> None:
     sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    await gateway.store.transact(lambda session: session.add(orphan(sampler, 5)))
+    told = await ann.outcome(f"{sampler}:5")
+    assert isinstance(told, bytes)
+    assert await ann.outcome(f"{sampler}:5") == told
+
+
+async def test_a_client_of_many_samples_hears_of_each_once(ann: Wire) -> None:
+    sampler, n = await ann.sampler(await ann.session(), base_model=BASE), 30
+    futures = {(await ann.ask(sampler, number, PROMPT))["request_id"] for number in range(n)}
+    futures.add((await ann.ask(sampler, n, [2] * 100_000))["request_id"])
+    cursor, heard = 0, dict[str, Json]()
+    while len(heard) <= n:
+        told = await ann.completed(sampler, cursor)
+        assert told["completions"], "and none waits longer than it takes"
+        named = {one["request_id"]: one for one in told["completions"]}
+        assert not named.keys() & heard.keys()
+        heard, cursor = heard | named, told["cursor"]
+    assert heard.keys() == futures
+    assert heard.pop(f"{sampler}:{n}")["state"] == "failed"
+    for name, one in heard.items():
+        outcome = await ann.outcome(name)
+        assert isinstance(outcome, bytes)
+        assert one["response_payload_uncompressed_size"] == len(outcome)
+    nothing = await ann.completed(sampler, cursor, timeout=0)
+    assert nothing == {"completions": [], "cursor": cursor}
+
+
+async def test_who_polls_hears_of_a_sample_whose_gateway_is_gone(
+    gateway: Gateway, ann: Wire
+) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    await gateway.store.transact(lambda session: session.add(orphan(sampler, 5)))
+    (told,) = (await ann.completed(sampler))["completions"]
+    assert (told["request_id"], told["state"]) == (f"{sampler}:5", "finished")
+    assert isinstance(await ann.outcome(f"{sampler}:5"), bytes)
+
+
+async def test_a_client_that_polls_already_hears_of_it_as_well(gateway: Gateway, ann: Wire) -> None:
+    sampler = await ann.sampler(await ann.session(), base_model=BASE)
+    await ann.completed(sampler, timeout=0)
+    await gateway.store.transact(lambda session: session.add(orphan(sampler, 6)))
+    polling = asyncio.create_task(ann.completed(sampler))
+    await gateway.parts.tinker.futures.hold()
+    (told,) = (await polling)["completions"]
+    assert told["request_id"] == f"{sampler}:6"
+
+
+def orphan(sampler: str, number: int) -> TinkerSample:
+    """One that a gateway has accepted and did not live to answer."""
     accepted = {
         "sampling_session_id": sampler,
-        "seq_id": 5,
+        "seq_id": number,
         "prompt": {"chunks": [{"type": "encoded_text", "tokens": PROMPT}]},
         "sampling_params": {"max_tokens": 3},
     }
-    row = TinkerSample(
-        id=f"{sampler}:5",
+    return TinkerSample(
+        id=f"{sampler}:{number}",
+        sampler=sampler,
         owner="ann",
         asked=json.dumps(accepted).encode(),
         holder="gateway_gone",
         held_until_s=time.time() + 60,
     )
-    await gateway.store.transact(lambda session: session.add(row))
-    told = await ann.outcome(f"{sampler}:5")
-    assert isinstance(told, bytes)
-    assert await ann.outcome(f"{sampler}:5") == told
 
 
 async def test_another_tenant_reaches_no_session_sampler_or_future(ann: Wire, bob: Wire) -> None:
@@ -237,6 +284,7 @@ async def test_another_tenant_reaches_no_session_sampler_or_future(ann: Wire, bo
     asked: Json = {"sampling_session_id": sampler, "seq_id": 0, "prompt": {"chunks": []}}
     await bob.post("asample", asked, status=404)
     await bob.outcome(future, status=410)
+    await bob.completed(sampler, status=404)
     await bob.post("cancel_future", {"request_id": future})
     assert isinstance(await ann.outcome(future), bytes), "and it can't be cancelled either"
     assert session not in (await bob.get("sessions"))["sessions"]

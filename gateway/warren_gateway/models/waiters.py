@@ -58,15 +58,16 @@ class Waiters:
             self._recent.answer(future, result)
         if outcomes is None:
             self._recent.forget_open(None)
-        self._wake(list(self._events) if outcomes is None else outcomes)
+        self.wake(list(self._events) if outcomes is None else outcomes)
 
     def hear(self, news: Sequence[RequestsAnswered]) -> None:
         """What coordinators tell, at this gateway or another; the outcomes are in the store."""
         for item in news:
             self._recent.forget_open(item.requests)
-            self._wake(list(self._events) if item.requests is None else item.requests)
+            self.wake(list(self._events) if item.requests is None else item.requests)
 
-    def _wake(self, futures: Collection[str]) -> None:
+    def wake(self, futures: Collection[str]) -> None:
+        """Let who waits for one of these look."""
         for future in futures:
             for event in self._events.get(future, ()):
                 event.set()

@@ -8,8 +8,7 @@ runs            models by these names, and who may see them
 training        what a client asks of a trainer -> ops
 results         what came of ops -> the protocol's
 sampling        what a client asks of a sampler -> questions; answers -> the protocol's
-sample_futures  answers that a client comes for later
-sample_rows     the same in the store
+samples         those that are asked for, until they are fetched
 downloads       URLs that need no key
 tar             files of a folder as one
 accounts        what users have used and stored

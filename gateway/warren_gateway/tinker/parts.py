@@ -14,8 +14,10 @@ from warren_gateway.store.store import Store
 from warren_gateway.tinker.accounts import Accounts
 from warren_gateway.tinker.downloads import Downloads
 from warren_gateway.tinker.runs import TrainedModels
-from warren_gateway.tinker.sample_futures import Ask, CantSample, SampleFutures
-from warren_gateway.tinker.sample_rows import SampleRows
+from warren_gateway.tinker.samples.answering import Answering, Ask, CantSample
+from warren_gateway.tinker.samples.completions import CompletionRows
+from warren_gateway.tinker.samples.futures import SampleFutures
+from warren_gateway.tinker.samples.rows import SampleRows
 from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_schemas.control import WorkerRole
@@ -87,9 +89,9 @@ def tinker_of(
             question, partial(told, without_prompt), partial(about, without_prompt, question)
         )
 
-    futures = SampleFutures(
-        questions, budgets.answers, budgets.asked, SampleRows(store, posted), waiters, reading
-    )
+    rows = SampleRows(store, posted)
+    answering = Answering(questions, budgets.answers, budgets.asked, rows, waiters)
+    futures = SampleFutures(answering, rows, CompletionRows(store), waiters, reading)
     return Tinker(
         sessions,
         TrainedModels(store),

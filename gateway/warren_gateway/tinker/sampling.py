@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from warren_gateway.inference.questions import Answer, Question
-from warren_gateway.tinker.sample_futures import CantSample
-from warren_gateway.tinker.sample_rows import FailedSample, Sampled
+from warren_gateway.tinker.samples.answering import CantSample
+from warren_gateway.tinker.samples.rows import FailedSample, Sampled
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import Sampling
 from warren_schemas.episode import (

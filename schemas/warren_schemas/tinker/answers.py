@@ -27,7 +27,8 @@ class ClientConfig(Frozen):
 
     proto_compress_fwdbwd: bool = True
     """With zstd: most of a batch are zeros and small numbers in wide types."""
-    sample_use_retrieve_futures: bool = False
+    sample_use_retrieve_futures: bool = True
+    """A client waits for all samples of a sampler with one request, not with one for each."""
 
 
 class DynamicConfig(Frozen):
@@ -93,6 +94,27 @@ class ResultPending(Frozen):
     request_id: str
     queue_state: Literal["active", "paused_capacity", "paused_rate_limit"] = "active"
     queue_state_reason: str | None = None
+
+
+class SampleFinished(Frozen):
+    state: Literal["finished"] = "finished"
+    request_id: str
+    response_payload_uncompressed_size: int
+    """In bytes."""
+
+
+class SampleFailed(Frozen):
+    """`retrieve_future` says why."""
+
+    state: Literal["failed"] = "failed"
+    request_id: str
+
+
+class SamplesCompleted(Frozen):
+    """In the order in which they were done."""
+
+    completions: tuple[SampleFinished | SampleFailed, ...]
+    cursor: int
 
 
 class SessionList(Frozen):

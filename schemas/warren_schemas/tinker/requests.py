@@ -111,6 +111,21 @@ class FutureNamed(Lenient):
     request_id: Id
 
 
+class SamplesOf(Lenient):
+    """All samples of a sampler that one of its clones has asked for."""
+
+    sampling_session_id: Id
+    cloned_sampler_id: NonNegativeInt = 0
+
+
+class CompletedAsked(Lenient):
+    target: SamplesOf
+    prev_cursor: NonNegativeInt = 0
+    """Of the answer before: its client has heard of what was done until then."""
+    timeout: Annotated[float, Field(ge=0)] | None = None
+    """Seconds."""
+
+
 class ListAsked(Lenient):
     """Query of a list, which is told in pages."""
 

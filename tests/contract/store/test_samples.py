@@ -10,8 +10,8 @@ from sqlmodel import Session, col, select
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, TinkerSample, User
-from warren_gateway.tinker.sample_rows import (
-    KEPT_S,
+from warren_gateway.tinker.samples.completions import KEPT_S
+from warren_gateway.tinker.samples.rows import (
     Elsewhere,
     FailedSample,
     SampleRows,
@@ -90,11 +90,19 @@ async def test_no_clock_of_a_gateway_decides_who_has_it(
     assert isinstance(await two.find("ann", NAME), Elsewhere)
 
 
-async def test_what_nobody_wants_is_gone(stores: tuple[Store, Store]) -> None:
+async def test_what_was_lost_is_asked_anew_and_what_is_done_is_not(
+    stores: tuple[Store, Store],
+) -> None:
     rows, _ = rows_of(stores[0])
     await rows.add("ann", NAME, b"asked")
-    await rows.forget(NAME)
+    await rows.lose(NAME)
     assert await rows.find("ann", NAME) is None
+    assert await rows.add("ann", NAME, b"again")
+    await rows.release()
+    assert await rows.find("ann", NAME) == Taken(b"again")
+    await rows.finish(NAME, b"done")
+    assert not await rows.add("ann", NAME, b"and again")
+    assert await rows.find("ann", NAME) == b"done"
 
 
 async def test_a_sample_is_cancelled_at_any_gateway_and_whoever_has_it_sees_so(

@@ -19,7 +19,6 @@ _NOT_OFFERED = {
     "copy_weights": "Checkpoints stay with the run that saved them; publish one to let others load it.",
     "create_custom_loss": "A loss of your own is computed on your side: forward_backward_custom takes it.",
     "join_sampling_session": "A sampler can be used by several processes as it is.",
-    "retrieve_futures": "retrieve_future holds each request until it is answered.",
 }
 """By the first part of the path: what there is in the place of a route of the protocol."""
 

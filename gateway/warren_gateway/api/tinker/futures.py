@@ -5,6 +5,7 @@ Invariants
 - What failed for good is told with 200, for a status of 5xx is asked again without end.
 - The outcomes of ops and samples are in the store: any gateway tells them, also after a restart.
 - A sample that was lost with a broker is answered with 410, at which the clients ask it once more.
+- Who waits for all samples of a sampler hears of each that has ended, however it has: the clients wait for nothing else.
 """
 
 from aiohttp import web
@@ -21,17 +22,22 @@ from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
 from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.paths import session_of
 from warren_gateway.tinker.results import Noted, result_of
-from warren_gateway.tinker.sample_futures import NoSuchFuture
-from warren_gateway.tinker.sample_rows import FailedSample
+from warren_gateway.tinker.samples.completions import Completion
+from warren_gateway.tinker.samples.futures import NoSuchFuture
+from warren_gateway.tinker.samples.rows import FailedSample
+from warren_gateway.tinker.sessions import NoSuchSampler
 from warren_schemas.episode import PolicyRef
 from warren_schemas.events import RunState
 from warren_schemas.tinker.answers import (
     ModelCreated,
     ResultFailed,
     ResultPending,
+    SampleFailed,
+    SampleFinished,
+    SamplesCompleted,
     StateLoaded,
 )
-from warren_schemas.tinker.requests import FutureNamed
+from warren_schemas.tinker.requests import CompletedAsked, FutureNamed
 from warren_schemas.users.access import KeyScope
 
 HOLD_S = 30.0
@@ -60,7 +66,29 @@ async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
     return web.Response(body=outcome, content_type=PROTOBUF)
 
 
-def _require_scope(call: Call[FutureNamed], asked_with: KeyScope) -> None:
+async def retrieve_futures(call: Call[CompletedAsked]) -> web.StreamResponse:
+    """Which samples are done; each outcome is fetched by its name."""
+    _require_scope(call, KeyScope.INFER)
+    takes, tinker = call.takes, call.parts.tinker
+    sampler = takes.target.sampling_session_id
+    try:
+        await tinker.sessions.sampler(call.owner, sampler)
+    except NoSuchSampler as error:
+        raise no_such("sampler", sampler) from error
+    within_s = HOLD_S if takes.timeout is None else min(HOLD_S, takes.timeout)
+    clone = (sampler, takes.target.cloned_sampler_id)
+    found = await tinker.futures.completed(clone, takes.prev_cursor, within_s=within_s)
+    completions = tuple(_completion(one) for one in found.completions)
+    return reply(SamplesCompleted(completions=completions, cursor=found.newest))
+
+
+def _completion(one: Completion) -> SampleFinished | SampleFailed:
+    if one.n_bytes is None:
+        return SampleFailed(request_id=one.name)
+    return SampleFinished(request_id=one.name, response_payload_uncompressed_size=one.n_bytes)
+
+
+def _require_scope(call: Call[FutureNamed] | Call[CompletedAsked], asked_with: KeyScope) -> None:
     """Whoever may ask for such a future may have it, and whoever may read. Raises `Refusal`."""
     if not (call.caller.may(asked_with) or call.caller.may(KeyScope.READ)):
         raise lacks(call.caller, asked_with)
@@ -138,6 +166,17 @@ ROUTES = (
         also_answers=PROTOBUF,
         ends_with_client=True,
         errors=(403, 408, 410, 429),
+        is_routine=True,
+    ),
+    tinker_route(
+        "POST",
+        "retrieve_futures",
+        retrieve_futures,
+        takes=CompletedAsked,
+        answers=SamplesCompleted,
+        summary="Wait up to 30 s until any sample of a sampler is done",
+        ends_with_client=True,
+        errors=(403, 404, 429),
         is_routine=True,
     ),
 )

@@ -3,11 +3,12 @@
 Invariants
 - A sampler's id is made of its session's and of its number there, so that who asks twice has one.
 - The policy of a sampler never changes; that of an `inflight` one says that it moves on.
+- Completions of a sampler are numbered in the order of their commits.
 """
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Column, LargeBinary
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, LargeBinary, false
 from sqlmodel import Field, SQLModel
 
 
@@ -42,6 +43,14 @@ class TinkerSampler(SQLModel, table=True):
     policy: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     """A `PolicyRef`."""
     created_s: float
+    n_completed: int = Field(
+        default=0, sa_column=Column(BigInteger, nullable=False, server_default="0")
+    )
+    """Number of the newest completion."""
+    is_polled: bool = Field(
+        default=False, sa_column=Column(Boolean, nullable=False, server_default=false())
+    )
+    """Its client asks for the completions of all its samples at once."""
 
 
 class TinkerDownload(SQLModel, table=True):
@@ -62,9 +71,15 @@ class TinkerSample(SQLModel, table=True):
     """A sample that was asked for, until a while after it has an outcome."""
 
     __tablename__: ClassVar[Any] = "tinker_sample"
+    __table_args__ = (Index("ix_tinker_sample_completion", "sampler", "completion"),)
 
     id: str = Field(primary_key=True)
     """The future that its client holds: the sampler's id and the number of the sample."""
+    sampler: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    clone: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default="0"))
+    """Which copy of the sampler has asked; each hears of its own."""
+    completion: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    """Its number among the sampler's, from when it has an outcome until its client has heard of it."""
     owner: str = Field(foreign_key="account.name")
     asked: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
     """The request's body, while it has no outcome: any gateway can ask the samplers again."""
@@ -74,6 +89,7 @@ class TinkerSample(SQLModel, table=True):
     """Unless it says more until then, another gateway may take it."""
     outcome: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
     failure: str | None = None
+    """None beside no outcome, of what is done: it was lost, or is no longer kept."""
     is_users: bool = False
     """The same question would fail again."""
     done_s: float | None = Field(default=None, index=True)

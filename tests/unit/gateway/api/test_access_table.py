@@ -102,6 +102,7 @@ ANOTHER_TENANTS: dict[str, int] = {
     "sample": REFUSED,
     "cancel_future": REFUSED,
     "retrieve_future": REFUSED,
+    "retrieve_futures": REFUSED,
     "create_tinker_model": REFUSED,
     "load_weights": REFUSED,
     "model_info": REFUSED,

@@ -81,6 +81,9 @@ TINKER: dict[str, Any] = {
     "/api/v1/optim_step": {**OF_MODEL, "adam_params": {"learning_rate": 1e-4}},
     "/api/v1/retrieve_future": {"request_id": f"{SESSION}:sample:0:0"},
     "/api/v1/save_weights": {**OF_MODEL, "path": "a"},
+    "/api/v1/retrieve_futures": {
+        "target": {"type": "sampling_session", "sampling_session_id": f"{SESSION}:sample:0"}
+    },
     "/api/v1/save_weights_for_sampler": {**OF_MODEL, "path": "a"},
     "/api/v1/save_weights_external": {**OF_MODEL, "path": "a"},
     "/api/v1/session_heartbeat": {"session_id": SESSION},

@@ -113,6 +113,8 @@ class Requests:
         }
         fields = IN_PROTOBUF if route.takes_file else kind.model_fields
         return {key: value for key, value in every.items() if key in fields}
+            "target": {"sampling_session_id": self._own.sampler},
+            "timeout": 0,
 
     async def send(self, route: Route, path: str, body: Json | None) -> tuple[int, str]:
         data = message(body) if route.takes_file and body is not None else None

@@ -4,7 +4,7 @@ Invariants
 - A row is written before its question is asked, so that a sample that was accepted is never unknown.
 - A sample without an outcome is held by one gateway at a time. Who holds it says so every few seconds; where it no
   longer does, whichever gateway is asked for the sample takes it over.
-- An outcome stays for `KEPT_S`.
+- An outcome stays for `KEPT_S`, and what is left then is told as what was lost: its client may ask once more.
 - A sample that is cancelled has no row any more; whoever holds it sees so when it says next that it does.
 - All times are of the store's clock: those of two gateways may differ by more than `HELD_S`.
 """
@@ -13,19 +13,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from sqlalchemy import ColumnElement, or_
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlmodel import Session, col, delete, update
+from sqlmodel import Session, col, update
 
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample
+from warren_gateway.tinker.samples.completions import clone_of, next_completion, sweep
 from warren_schemas.control import RequestsAnswered
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId
 
-KEPT_S = 900.0
 HELD_S = 15.0
 """So long after its holder's last word is a sample left to it."""
 
@@ -67,30 +68,41 @@ class SampleRows:
         self, owner: str, name: str, asked: bytes, failed: FailedSample | None = None
     ) -> bool:
         """Whether it is new; `failed` where it can't be asked at all. Raises `StoreUnavailable`, as all do."""
+        sampler, clone = clone_of(name)
         row = TinkerSample(
             id=name,
+            sampler=sampler,
+            clone=clone,
             owner=owner,
             asked=asked,
             holder=self._store.gateway,
             held_until_s=0.0,
         )
-        return await self._store.transact(partial(_add, row, failed))
+        is_shared = not self._store.is_private
+        is_new = await self._store.transact(partial(_add, row, failed, is_shared))
+        if is_shared and failed is not None:
+            self._posted()
+        return is_new
 
     async def finish(self, name: str, outcome: Sampled) -> None:
         """The first outcome stays. Gateways where a client waits for it are told."""
+        await self._end(name, outcome)
+
+    async def _end(self, name: str, outcome: Sampled | None) -> None:
         is_shared = not self._store.is_private
-        await self._store.transact(partial(_finish, name, outcome, is_shared))
+        await self._store.transact(partial(_end, name, outcome, is_shared))
         if is_shared:
             self._posted()
 
     async def find(self, owner: str, name: str) -> Sampled | Taken | Elsewhere | None:
-        """The outcome, or who has it: this gateway takes what nobody holds. None: there is none of this owner's."""
+        """The outcome, or who has it: this gateway takes what nobody holds. None: there is none of this owner's, or it
+        was lost."""
         finding = partial(_find, owner, name, self._store.gateway, self._store.is_private)
         return await self._store.transact(finding)
 
-    async def forget(self, name: str) -> None:
-        """Nobody wants it."""
-        await self._store.transact(partial(_forget, name))
+    async def lose(self, name: str) -> None:
+        """There will be no outcome, and whoever wants one asks again. Gateways where a client waits for it are told."""
+        await self._end(name, None)
 
     async def cancel(self, owner: str, name: str) -> None:
         """Nobody wants it, wherever it is; one that is done stays."""
@@ -108,38 +120,47 @@ class SampleRows:
         await self._store.transact(partial(_release, self._store.gateway, name))
 
 
-def _add(row: TinkerSample, failed: FailedSample | None, session: Session) -> bool:
-    """The insert waits for another gateway's of the same name."""
-    now_s = store_time_s(session)
-    row.held_until_s = now_s + HELD_S
-    if failed is not None:
-        _fill(row, failed, now_s)
+def _add(row: TinkerSample, failed: FailedSample | None, is_shared: bool, session: Session) -> bool:
+    """The insert waits for another gateway's of the same name; one that was lost is asked anew."""
+    row.held_until_s = store_time_s(session) + HELD_S
     insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    adding = insert(TinkerSample).values(**row.model_dump()).on_conflict_do_nothing()
-    return session.exec(adding.returning(col(TinkerSample.id))).first() is not None
+    values = row.model_dump()
+    adding = insert(TinkerSample).values(**values)
+    adding = adding.on_conflict_do_update(
+        index_elements=[col(TinkerSample.id)],
+        set_=values,
+        where=col(TinkerSample.done_s).is_not(None) & ~_has_outcome(),
+    )
+    is_new = session.exec(adding.returning(col(TinkerSample.id))).first() is not None
+    if is_new and failed is not None:
+        _end(row.id, failed, is_shared, session)
+    return is_new
 
 
-def _fill(row: TinkerSample, outcome: Sampled, now_s: float) -> None:
-    row.asked, row.done_s = None, now_s
+def _has_outcome() -> ColumnElement[bool]:
+    return or_(col(TinkerSample.outcome).is_not(None), col(TinkerSample.failure).is_not(None))
+
+
+def _end(name: str, outcome: Sampled | None, is_shared: bool, session: Session) -> None:
+    row = session.get(TinkerSample, name, with_for_update=True)
+    if row is None or row.done_s is not None:
+        return
+    row.asked, row.done_s = None, store_time_s(session)
+    row.completion = next_completion(session, row.sampler)
     if isinstance(outcome, FailedSample):
         row.failure, row.is_users = outcome.reason, outcome.is_users
     else:
         row.outcome = outcome
-
-
-def _finish(name: str, outcome: Sampled, is_shared: bool, session: Session) -> None:
-    row = session.get(TinkerSample, name, with_for_update=True)
-    if row is None or row.done_s is not None:
-        return
-    _fill(row, outcome, store_time_s(session))
     if is_shared:
-        _tell(session, name)
+        _tell(session, row)
 
 
-def _tell(session: Session, name: str) -> None:
-    """Gateways where a client waits for it."""
-    sampler = ModelId(name.rpartition(":")[0])
-    told = RequestsAnswered(envelope=Envelope(), answered_model=sampler, requests=(name,))
+def _tell(session: Session, row: TinkerSample) -> None:
+    """Gateways where a client waits for it, or for any of its sampler."""
+    requests = (row.id, row.sampler)
+    told = RequestsAnswered(
+        envelope=Envelope(), answered_model=ModelId(row.sampler), requests=requests
+    )
     post(session, MODEL_ANSWERS, told)
 
 
@@ -151,7 +172,7 @@ def _find(
         return None
     if row.failure is not None:
         return FailedSample(row.failure, row.is_users)
-    if row.outcome is not None:
+    if row.outcome is not None or row.done_s is not None:
         return row.outcome
     now_s = store_time_s(session)
     left_s = row.held_until_s - now_s
@@ -161,15 +182,13 @@ def _find(
     return Taken(row.asked or b"")
 
 
-def _forget(name: str, session: Session) -> None:
-    session.exec(delete(TinkerSample).where(col(TinkerSample.id) == name))
-
-
 def _cancel(owner: str, name: str, is_shared: bool, session: Session) -> None:
-    is_it = (col(TinkerSample.id) == name) & (col(TinkerSample.owner) == owner)
-    gone = delete(TinkerSample).where(is_it, col(TinkerSample.done_s).is_(None))
-    if session.exec(gone).rowcount and is_shared:
-        _tell(session, name)
+    row = session.get(TinkerSample, name, with_for_update=True)
+    if row is None or row.owner != owner or row.done_s is not None:
+        return
+    session.delete(row)
+    if is_shared:
+        _tell(session, row)
 
 
 def _hold(gateway: str, session: Session) -> set[str]:
@@ -177,10 +196,7 @@ def _hold(gateway: str, session: Session) -> set[str]:
     is_ours = (col(TinkerSample.holder) == gateway) & col(TinkerSample.done_s).is_(None)
     holding = update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S)
     held = set(session.exec(holding.returning(col(TinkerSample.id))).scalars())
-    is_old = (col(TinkerSample.done_s) < now_s - KEPT_S) | (
-        col(TinkerSample.held_until_s) < now_s - KEPT_S
-    )
-    session.exec(delete(TinkerSample).where(is_old))
+    sweep(session, now_s)
     return held
 
 

@@ -1,0 +1,178 @@
+"""Samples that this gateway has asked the samplers for, until they have an outcome.
+
+Invariants
+- What an owner waits for stays within the budgets, from the question on until its outcome.
+- What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits.
+- Whoever waits for all samples of a sampler is woken once an outcome is in the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from warren_broker.errors import BrokerError
+from warren_gateway.budgets.budget import Budget, OverBudget
+from warren_gateway.inference.questions import Answer, AnswersLost, Question, Questions
+from warren_gateway.models.waiters import Waiters
+from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.tinker.samples.completions import clone_of
+from warren_gateway.tinker.samples.rows import FailedSample, Sampled, SampleRows
+
+log = logging.getLogger(__name__)
+
+Told = Callable[[Sequence[Answer], Sequence[Answer]], Sampled]
+"""Answers, and what was answered when asked about them -> what the client gets."""
+About = Callable[[Sequence[Answer]], Sequence[Question]]
+"""Answers -> what is asked about them."""
+
+
+class CantSample(ValueError):
+    """This can't be asked; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question, and what becomes of its answers."""
+
+    question: Question
+    told: Told
+    about: About
+
+
+Reading = Callable[[str, bytes], Awaitable[Ask]]
+"""What an owner has asked, from the body of the request. Raises `CantSample`."""
+
+
+@dataclass(slots=True, eq=False)
+class Awaited:
+    """A sample without an outcome, but for the moment in which it gets one."""
+
+    owner: str
+    n_answers: int
+    n_kib: int
+    outcome: Sampled | None = None
+    is_done: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Answering:
+    """`budget` is of the answers that owners wait for, `asked` of the KiB of their questions."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        budget: Budget,
+        asked: Budget,
+        rows: SampleRows,
+        waiters: Waiters,
+    ) -> None:
+        self._questions = questions
+        self._budget = budget
+        self._kib = asked
+        self._rows = rows
+        self._waiters = waiters
+        self._awaited: dict[str, Awaited] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[None]:
+        """While it lasts questions are asked; those that are open at its end have no outcome."""
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                yield
+        finally:
+            self._tasks = None
+
+    def get(self, name: str) -> Awaited | None:
+        return self._awaited.get(name)
+
+    @property
+    def open(self) -> list[tuple[str, Awaited]]:
+        return [(name, one) for name, one in self._awaited.items() if one.outcome is None]
+
+    def require_possible(self, ask: Ask) -> None:
+        """What can never be waited for fails at once: the clients try 429 again for ever. Raises `CantSample`."""
+        if (n := ask.question.n) > self._budget.most:
+            raise CantSample(f"num_samples is {n}, and {self._budget.most} is the most here")
+
+    def require_place(self, owner: str, ask: Ask, body: bytes) -> None:
+        """Whoever may wait for no more is refused before anything is written. Raises `OverBudget`."""
+        one = _awaited(owner, ask, body)
+        self._take(one)
+        self._give_back(one)
+
+    def begin(self, owner: str, name: str, ask: Ask, body: bytes) -> None:
+        """Raises `OverBudget`, `AnswersLost`."""
+        if self._tasks is None:
+            raise AnswersLost("the gateway stops")
+        one = _awaited(owner, ask, body)
+        self._take(one)
+        self._awaited[name] = one
+        answering = self._answer(name, one, ask)
+        one.task = self._tasks.create_task(answering, name="an answer that is fetched later")
+        one.task.add_done_callback(partial(self._ended, name, one))
+
+    def _take(self, one: Awaited) -> None:
+        """Raises `OverBudget`."""
+        self._budget.take(one.owner, one.n_answers)
+        try:
+            self._kib.take(one.owner, one.n_kib)
+        except OverBudget:
+            self._budget.give_back(one.owner, one.n_answers)
+            raise
+
+    def _give_back(self, one: Awaited) -> None:
+        self._budget.give_back(one.owner, one.n_answers)
+        self._kib.give_back(one.owner, one.n_kib)
+
+    async def _answer(self, name: str, one: Awaited, ask: Ask) -> None:
+        """Where the question is lost so is the sample, and its client asks once more."""
+        one.outcome = await self._asked(ask)
+        if one.outcome is not None:
+            one.is_done.set()
+        try:
+            if one.outcome is None:
+                await self._rows.lose(name)
+            else:
+                await self._rows.finish(name, one.outcome)
+        except StoreUnavailable as error:
+            log.warning("the sample %s is asked again, should it be wanted: %s", name, error)
+        else:
+            self._waiters.wake([clone_of(name)[0]])
+
+    async def _asked(self, ask: Ask) -> Sampled | None:
+        try:
+            async with asyncio.timeout(self._questions.limits.answer_s):
+                answers = await self._answers([ask.question])
+                return ask.told(answers, await self._answers(ask.about(answers)))
+        except TimeoutError:
+            return FailedSample("No sampler answered in time", is_users=False)
+        except BrokerError as error:
+            log.info("a sample was lost: %s", error)
+            return None
+        except Exception:  # an edge: one bad sample costs no other one
+            log.exception("a sample can't be told")
+            return FailedSample("Internal error of the gateway; see its log", is_users=False)
+
+    async def _answers(self, questions: Sequence[Question]) -> list[Answer]:
+        async with AsyncExitStack() as stack:
+            asked = [await stack.enter_async_context(self._questions.ask(q)) for q in questions]
+            return [await answer for answers in asked for answer in answers]
+
+    def _ended(self, name: str, one: Awaited, task: asyncio.Task[None]) -> None:
+        self._give_back(one)
+        one.task = None
+        one.is_done.set()
+        if self._awaited.get(name) is one:
+            del self._awaited[name]
+
+
+def _awaited(owner: str, ask: Ask, body: bytes) -> Awaited:
+    return Awaited(owner, ask.question.n, -(-len(body) // 1024))
