@@ -26,19 +26,25 @@ async def read_folder(named: NamedFolder) -> FolderView:
 
 async def read_file(url: str, name: str, offset: int) -> AsyncGenerator[bytes]:
     """The bytes from this offset on of a file that the seal names. Raises `UnreadableFolder`."""
-    file = await asyncio.to_thread(_open, f"{url}/{name}", offset)
+    file = await asyncio.to_thread(open_file, f"{url}/{name}", offset)
     try:
-        while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+        while chunk := await asyncio.to_thread(read_chunk, file, url):
             yield chunk
-    except OSError as error:
-        raise UnreadableFolder(f"{url} can't be read to its end: {error}") from error
     finally:
         await asyncio.to_thread(file.close)
 
 
+def read_chunk(file: BinaryIO, url: str) -> bytes:
+    """Of a file of this folder; nothing at its end. Raises `UnreadableFolder`."""
+    try:
+        return file.read(CHUNK_BYTES)
+    except OSError as error:
+        raise UnreadableFolder(f"{url} can't be read to its end: {error}") from error
+
+
 def _read_folder(named: NamedFolder) -> FolderView:
     url = named.url
-    with _open(f"{url}/{SEAL}", 0) as file:
+    with open_file(f"{url}/{SEAL}", 0) as file:
         seal = file.read(LARGEST_SEAL_BYTES).decode(errors="replace")
     try:
         files = [_file(url, *line.split("  ", 1)) for line in seal.splitlines() if line]
@@ -61,7 +67,8 @@ def _size(url: str) -> int:
         raise UnreadableFolder(f"{url} can't be read from here: {error}") from error
 
 
-def _open(url: str, offset: int) -> BinaryIO:
+def open_file(url: str, offset: int) -> BinaryIO:
+    """At this byte. Raises `UnreadableFolder`."""
     fs, path = _found(url)
     try:
         file: BinaryIO = fs.open(path, "rb")

@@ -151,7 +151,9 @@ async def _serve(
         served=served,
         names=ServedNames(store, lambda: served.offered, progress.posted),
         questions=questions,
-        tinker=tinker_of(store, questions, budgets, registry, waiters, posted, settings.public_url),
+        tinker=tinker_of(
+            store, questions, budgets, limits, registry, waiters, posted, settings.public_url
+        ),
         budgets=budgets,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),

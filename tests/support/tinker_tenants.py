@@ -74,7 +74,7 @@ async def tenant(
     body = CreateModel(base_model=BASE, name=name, key=key_of(name), metadata={"secret": secret})
     made, _ = await gateway.parts.models.create(Viewer(user), body)
     sampler = await wire.sampler(session, 0, base_model=BASE)
-    url, sample = str(folder), f"{sampler}:7"
+    url, sample = f"{folder}/{made.id}/states/op-00000001", f"{sampler}:7"
     write_text(secret, url)
 
     def keep(store: Session) -> str:

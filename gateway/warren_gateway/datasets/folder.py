@@ -108,6 +108,10 @@ class Folder:
                 with suppress(FileNotFoundError):
                     files.rm(path, recursive=True)
 
+    def url(self, name: str) -> str:
+        """Where others find it."""
+        return f"{self._url}/{name}"
+
     def local(self, name: str) -> Path | None:
         """Where the file lies on this machine; None where it lies elsewhere."""
         local: Any = import_module("fsspec.implementations.local")

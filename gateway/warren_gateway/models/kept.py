@@ -1,23 +1,29 @@
 """What is kept of models: checkpoints to go on from, snapshots to sample from.
 
 Invariants: whoever may read the model's run may use them, its owner alone changes them; one that has expired does
-not exist. The files of what is deleted go with the model's next checkpoint or policy, or with its run.
+not exist. The files of what is deleted go with the model's next checkpoint or policy, with its run, or as soon as
+nothing more is kept of a model that is over.
 """
 
 import time
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, delete
+from sqlalchemy import ColumnElement, delete, exists
 from sqlmodel import Session, col, or_, select
 
+from warren_broker.topology import FILE_CLEANUP
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import may_read
 from warren_gateway.models.owned import owned, readable
 from warren_gateway.models.problems import KeptInUse, NoSuchKept
 from warren_gateway.runs.loading import runs_by_source, who_loads
-from warren_gateway.store.tables import Checkpoint, Model, Run, SnapshotRow
+from warren_gateway.store.outbox import post
+from warren_gateway.store.tables import Checkpoint, Model, Run, ServedRow, SnapshotRow
+from warren_schemas.envelope import Envelope
+from warren_schemas.events import RunState
 from warren_schemas.http.trainable import KeptAsked, KeptList, ModelCheckpoint, ModelSnapshot
-from warren_schemas.ids import can_be_id
+from warren_schemas.ids import ModelId, RunId, can_be_id
+from warren_schemas.training import DeleteModel
 
 
 def list_kept(session: Session, viewer: Viewer, model: str) -> KeptList:
@@ -64,6 +70,8 @@ def delete_kept(session: Session, viewer: Viewer, model: str, asked: KeptAsked) 
     if isinstance(row, Checkpoint):
         _require_loaded(session, row)
     session.delete(row)
+    session.flush()
+    _drop_files(session, [row.model_id])
 
 
 def _require_loaded(session: Session, row: Checkpoint) -> None:
@@ -91,9 +99,28 @@ def set_ttl(
 def delete_expired(session: Session, now_s: float) -> None:
     """What a model has yet to load goes after that."""
     wanted = list(runs_by_source(session))
-    expired = col(Checkpoint.expires_s) < now_s
-    session.exec(delete(Checkpoint).where(expired, col(Checkpoint.url).not_in(wanted)))
-    session.exec(delete(SnapshotRow).where(col(SnapshotRow.expires_s) < now_s))
+    is_wanted = col(Checkpoint.url).in_(wanted)
+    checkpoints = delete(Checkpoint).where(col(Checkpoint.expires_s) < now_s, ~is_wanted)
+    snapshots = delete(SnapshotRow).where(col(SnapshotRow.expires_s) < now_s)
+    gone = {
+        *session.exec(checkpoints.returning(col(Checkpoint.model_id))).scalars(),
+        *session.exec(snapshots.returning(col(SnapshotRow.model_id))).scalars(),
+    }
+    _drop_files(session, gone)
+
+
+def _drop_files(session: Session, models: Collection[str]) -> None:
+    """Of those of these that are over, and of which nothing is kept, served or sampled from any more."""
+    is_over = col(Run.state).in_([state for state in RunState if state.is_final])
+    over = select(Model).join(Run, col(Run.id) == col(Model.run_id))
+    over = over.where(col(Model.id).in_(models), is_over, col(Run.coordinator).is_(None))
+    for table in (Checkpoint, SnapshotRow):
+        over = over.where(~exists().where(col(table.model_id) == col(Model.id)))
+    over = over.where(~exists().where(col(ServedRow.run_id) == col(Model.run_id)))
+    for model in session.exec(over).all():
+        if not model.policies:
+            envelope = Envelope(run=RunId(model.run_id))
+            post(session, FILE_CLEANUP, DeleteModel(envelope=envelope, model=ModelId(model.id)))
 
 
 def is_kept(table: type[Checkpoint] | type[SnapshotRow]) -> ColumnElement[bool]:
@@ -115,10 +142,15 @@ def _own(
     session: Session, viewer: Viewer, model: str, asked: KeptAsked
 ) -> Checkpoint | SnapshotRow:
     _, row = owned(session, viewer, model)
+    return find_kept(session, row, asked)
+
+
+def find_kept(session: Session, model: Model, asked: KeptAsked) -> Checkpoint | SnapshotRow:
+    """Raises `NoSuchKept`."""
     table = Checkpoint if asked.kind == "checkpoint" else SnapshotRow
-    found = session.get(table, (row.id, asked.name))
+    found = session.get(table, (model.id, asked.name))
     if found is None or _has_expired(found):
-        raise NoSuchKept(f"there is no {asked.kind} {row.id}/{asked.name}")
+        raise NoSuchKept(f"there is no {asked.kind} {model.id}/{asked.name}")
     return found
 
 

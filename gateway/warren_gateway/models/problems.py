@@ -37,3 +37,7 @@ class RequestConflict(Exception):
     def __init__(self, what: str, future: str) -> None:
         super().__init__(f"{what} was already used for another op, {future}")
         self.future = future
+
+
+class CantCopy(Exception):
+    """There is no copy, and asking again makes none; says why."""

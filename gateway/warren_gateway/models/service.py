@@ -197,10 +197,11 @@ class Models:
 
         def work(session: Session) -> KeptList:
             kept.delete_kept(session, viewer, model, asked)
-            session.flush()
             return kept.list_kept(session, viewer, model)
 
-        return await self._store.transact(work)
+        left = await self._store.transact(work)
+        self._relay.notify()
+        return left
 
     async def set_ttl(
         self, viewer: Viewer, model: str, asked: KeptAsked, ttl_s: float | None
@@ -230,6 +231,7 @@ class Models:
                 await self._store.transact(partial(_tidy, marked, is_due))
             except StoreUnavailable:
                 continue
+            self._relay.notify()
             self._delivered -= marked
             next_sweep_s = time.monotonic() + SWEEP_S if is_due else next_sweep_s
 

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.inference.questions import Questions
+from warren_gateway.models.copies import Copies
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.registry import Registry
 from warren_gateway.store.store import Store
@@ -20,6 +21,7 @@ from warren_gateway.tinker.samples.futures import SampleFutures
 from warren_gateway.tinker.samples.rows import SampleRows
 from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
+from warren_gateway.usage.limits import OwnerLimits
 from warren_schemas.control import WorkerRole
 from warren_schemas.tinker.requests import Prompt, Sample
 
@@ -35,6 +37,7 @@ class Tinker:
     sessions: TinkerSessions
     models: TrainedModels
     futures: SampleFutures
+    copies: Copies
     downloads: Downloads
     accounts: Accounts
     trainable: Callable[[], Sequence[str]]
@@ -58,6 +61,7 @@ def tinker_of(
     store: Store,
     questions: Questions,
     budgets: Budgets,
+    limits: OwnerLimits,
     registry: Registry,
     waiters: Waiters,
     posted: Callable[[], None],
@@ -96,6 +100,7 @@ def tinker_of(
         sessions,
         TrainedModels(store),
         futures,
+        Copies(store, posted, limits),
         Downloads(store),
         Accounts(store),
         trainable,

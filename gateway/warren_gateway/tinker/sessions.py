@@ -6,6 +6,7 @@ Invariants
 - Ids of samplers are made of their session's, as the clients expect.
 """
 
+import hashlib
 import re
 import time
 from dataclasses import dataclass
@@ -57,11 +58,16 @@ class TinkerSessions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def create(self, owner: str, wanted: CreateSession) -> TinkerSession:
-        """Raises `TooManySessions`; `StoreUnavailable`, as everything here does."""
+    async def create(
+        self, owner: str, wanted: CreateSession, key: str | None = None
+    ) -> TinkerSession:
+        """The same key of the same owner is the same session, whatever else is wanted.
+
+        Raises `TooManySessions`; `StoreUnavailable`, as everything here does.
+        """
         now_s = round(time.time(), 6)  # as cursors tell it
         row = TinkerSession(
-            id=new_id("session"),
+            id=new_id("session") if key is None else _id_of(owner, key),
             owner=owner,
             created_s=now_s,
             seen_s=now_s,
@@ -71,8 +77,7 @@ class TinkerSessions:
             tags=list(wanted.tags),
             metadata_=wanted.user_metadata,
         )
-        await self._store.transact(partial(_add, row))
-        return row
+        return await self._store.transact(partial(_add, row))
 
     async def heard(self, owner: str, session_id: str) -> None:
         """Its client is there. Raises `NoSuchSession`."""
@@ -131,7 +136,14 @@ def own_session(owner: str, session_id: str, session: Session) -> TinkerSession:
     return row
 
 
-def _add(row: TinkerSession, session: Session) -> None:
+def _id_of(owner: str, key: str) -> str:
+    """Nobody else's, and none that is drawn."""
+    return f"session_{hashlib.sha256(f'{owner} {key}'.encode()).hexdigest()[:28]}"
+
+
+def _add(row: TinkerSession, session: Session) -> TinkerSession:
+    if (known := session.get(TinkerSession, row.id)) is not None:
+        return known
     _sweep(session, row.owner, row.created_s - SILENT_S)
     is_owners = col(TinkerSession.owner) == row.owner
     n = session.exec(select(func.count()).select_from(TinkerSession).where(is_owners)).one()
@@ -141,6 +153,7 @@ def _add(row: TinkerSession, session: Session) -> None:
             f" {SILENT_S / 86400:g} days go, once the runs of their models are deleted"
         )
     session.add(row)
+    return row
 
 
 def _sweep(session: Session, owner: str, before_s: float) -> None:

@@ -168,6 +168,10 @@ class StateLoaded(Frozen):
     model_id: str
 
 
+class WeightsCopied(Frozen):
+    tinker_path: str
+
+
 class WeightsPublished(Frozen):
     type: Literal["save_weights_for_sampler"] = "save_weights_for_sampler"
     path: str | None

@@ -240,6 +240,18 @@ class SaveWeightsForSampler(Lenient):
     user_metadata: Metadata | None = None
 
 
+class CopyWeights(Lenient):
+    """Of any kind, into a training run of its own: number `model_seq_id` of a session, or one in a new session."""
+
+    source_path: Id
+    session_id: Id | None = None
+    model_seq_id: NonNegativeInt | None = None
+    destination_project_id: Annotated[str, Field(max_length=256)] | None = None
+    """Of the new session."""
+    ttl_seconds: PositiveInt | None = None
+    weights_access_token: Annotated[str, Field(max_length=4096)] | None = None
+
+
 class DownloadAsked(Lenient):
     file: Annotated[str, Field(max_length=MAX_ID)] = ""
     """Left out: all of them."""

@@ -13,6 +13,7 @@ import asyncio
 import inspect
 import json
 import logging
+import os
 import sys
 import warnings
 from datetime import UTC, date, datetime, timedelta
@@ -106,7 +107,8 @@ class Surface:
         self.sample(sampler)
         self.call(service, "create_training_client_from_state", state)
         self.call(service, "create_training_client_from_state_with_optimizer", state)
-        self.call(service, "copy_weights", state, "project")
+        copy = self.call(service, "copy_weights", state)
+        self.call(service, "create_training_client_from_state", copy)
         ranks = {"logprobs": 1, "weights": 1}
         self.call(service, "create_custom_loss", traced_loss, input_ranks=ranks)
         self.look(rest, trainer, state, weights, external)
@@ -216,6 +218,7 @@ def public_methods():
 def main():
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
+    os.environ["TINKER_PROJECT_ID"] = "project"  # newer versions copy into none but a named one
     surface = Surface(*sys.argv[1:4])
     surface.run()
     told = {name: surface.results.get(name, "not tried") for name in sorted(public_methods())}

@@ -19,6 +19,7 @@ from warren_gateway.models.problems import (
 )
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
+from warren_gateway.tinker.sessions import NoSuchSession
 from warren_schemas.http.trainable import Asking, SkipAsked
 from warren_schemas.text.explain import explain
 from warren_schemas.tinker.answers import Future
@@ -81,3 +82,11 @@ async def trained_model(call: Call[TakesT], name: str) -> Trained:
         return await call.parts.tinker.models.find(call.viewer, name)
     except NoSuchTrained as error:
         raise no_such("model", name) from error
+
+
+async def require_session(call: Call[TakesT], session_id: str) -> None:
+    """It is the caller's own. Raises `Refusal`."""
+    try:
+        await call.parts.tinker.sessions.find(call.owner, session_id)
+    except NoSuchSession as error:
+        raise no_such("session", session_id) from error

@@ -1,15 +1,27 @@
-"""One thing that is kept of a training run: its client sets how long it stays, shares it, deletes it."""
+"""One thing that is kept of a training run: its client sets how long it stays, shares it, copies it, deletes it."""
+
+from dataclasses import replace
 
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, reply
-from warren_gateway.api.tinker.errors import invalid
-from warren_gateway.api.tinker.kept import CHECKPOINT, named, no_checkpoint, require_kept
+from warren_gateway.api.tinker.asking import require_session
+from warren_gateway.api.tinker.errors import invalid, no_such
+from warren_gateway.api.tinker.kept import CHECKPOINT, kept_of, named, no_checkpoint, require_kept
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.models.problems import KeptInUse, NoSuchKept
-from warren_schemas.tinker.answers import Empty
-from warren_schemas.tinker.requests import TtlAsked
+from warren_gateway.models.copied_rows import CopyAsked
+from warren_gateway.models.problems import CantCopy, KeptInUse, NoSuchKept
+from warren_gateway.runs.service import KeyReused
+from warren_gateway.tinker.paths import InvalidPath, KeptPath, key_of, model_name
+from warren_gateway.tinker.runs import NoSuchTrained
+from warren_gateway.tinker.sessions import TooManySessions
+from warren_schemas.tinker.answers import Empty, WeightsCopied
+from warren_schemas.tinker.requests import CopyWeights, CreateSession, TtlAsked
 from warren_schemas.users.access import KeyScope, ShareRun
+
+KEY = "X-Idempotency-Key"
+"""Header that is the same however often a request for a copy is sent."""
+TOKEN = "X-Tinker-Weights-Access-Token"
 
 
 async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
@@ -46,7 +58,64 @@ async def unpublish_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
     return reply(Empty())
 
 
+async def copy_weights(call: Call[CopyWeights]) -> web.StreamResponse:
+    """What is copied has its name in the new training run."""
+    takes = call.takes
+    _require_no_token(call)
+    copy = await _slot(call)
+    try:
+        path = KeptPath.parse(takes.source_path)
+        trained = await call.parts.tinker.models.find(call.viewer, path.model)
+        asked = CopyAsked(trained.id, kept_of(path), key_of(copy), takes.ttl_seconds)
+        await call.parts.tinker.copies.copy(call.viewer, asked)
+    except InvalidPath as error:
+        raise invalid(f"{error}") from error
+    except (NoSuchTrained, NoSuchKept) as error:
+        raise no_such("checkpoint", takes.source_path) from error
+    except KeyReused as error:
+        raise invalid(f"{copy} was made before, of something else") from error
+    except CantCopy as error:
+        raise invalid(f"{takes.source_path} can't be copied: {error}") from error
+    return reply(WeightsCopied(tinker_path=f"{replace(path, model=copy)}"))
+
+
+def _require_no_token(call: Call[CopyWeights]) -> None:
+    """Raises `Refusal`: it would have no effect."""
+    if call.takes.weights_access_token or TOKEN in call.request.headers:
+        raise invalid(
+            "Access tokens of other accounts are not offered here",
+            "Let the checkpoint's owner publish it, or share its run with you.",
+        )
+
+
+async def _slot(call: Call[CopyWeights]) -> str:
+    """Name of the training run: the same one where the request comes again. Raises `Refusal`."""
+    takes = call.takes
+    if takes.session_id is not None and takes.model_seq_id is not None:
+        await require_session(call, takes.session_id)
+        return model_name(takes.session_id, takes.model_seq_id)
+    if takes.destination_project_id is None:
+        raise invalid("Tell destination_project_id, or session_id and model_seq_id")
+    wanted = CreateSession(project_id=takes.destination_project_id)
+    key = call.request.headers.get(KEY)
+    try:
+        session = await call.parts.tinker.sessions.create(call.owner, wanted, key)
+    except TooManySessions as error:
+        raise invalid(f"{error}") from error
+    return model_name(session.id, 0)
+
+
 ROUTES = (
+    tinker_route(
+        "POST",
+        "copy_weights",
+        copy_weights,
+        takes=CopyWeights,
+        answers=WeightsCopied,
+        summary="Copy a checkpoint into a training run of its own",
+        scope=KeyScope.SUBMIT,
+        errors=(404,),
+    ),
     tinker_route(
         "DELETE",
         CHECKPOINT,

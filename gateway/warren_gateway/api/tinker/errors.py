@@ -16,7 +16,6 @@ def speaks_tinker(path: str) -> bool:
 
 _NOT_OFFERED = {
     "auth": "Warren's keys are used as they are, never exchanged.",
-    "copy_weights": "Checkpoints stay with the run that saved them; publish one to let others load it.",
     "create_custom_loss": "A loss of your own is computed on your side: forward_backward_custom takes it.",
     "join_sampling_session": "A sampler can be used by several processes as it is.",
 }

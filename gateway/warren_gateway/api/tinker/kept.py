@@ -26,13 +26,17 @@ async def named_of_any(call: _Calls) -> tuple[Trained, KeptAsked]:
     try:
         trained = await call.parts.tinker.models.find(call.viewer, parts["training"])
         text = f"tinker://{trained.name}/{parts['kind']}/{parts['checkpoint']}"
-        path = KeptPath.parse(text)
-        kind = "checkpoint" if path.kind == "weights" else "snapshot"
-        return trained, KeptAsked(kind=kind, name=path.stored)
+        return trained, kept_of(KeptPath.parse(text))
     except NoSuchTrained as error:
         raise no_such("training run", parts["training"]) from error
     except (InvalidPath, ValueError) as error:
         raise no_checkpoint(call) from error
+
+
+def kept_of(path: KeptPath) -> KeptAsked:
+    """Raises `ValueError` where nothing can have such a name."""
+    kind = "checkpoint" if path.kind == "weights" else "snapshot"
+    return KeptAsked(kind=kind, name=path.stored)
 
 
 def no_checkpoint(call: _Calls) -> Refusal:

@@ -4,15 +4,20 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from warren_gateway.api.route import Call, reply
-from warren_gateway.api.tinker.asking import read_as, skipped, submitted, trained_model
-from warren_gateway.api.tinker.errors import invalid, no_such
+from warren_gateway.api.tinker.asking import (
+    read_as,
+    require_session,
+    skipped,
+    submitted,
+    trained_model,
+)
+from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import op_route, tinker_route
 from warren_gateway.models.problems import InvalidOp, NoSuchKept
 from warren_gateway.tinker.creating import CantCreate, created, created_from
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
-from warren_gateway.tinker.sessions import NoSuchSession
 from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
 from warren_schemas.text.patterns import names_one
 from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
@@ -29,7 +34,7 @@ from warren_schemas.users.access import KeyScope
 
 async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamResponse:
     takes = call.takes
-    await _require_session(call, takes.session_id)
+    await require_session(call, takes.session_id)
     _require_trainer(call, takes.base_model)
     try:
         name = await created(call.parts.models, call.viewer, takes)
@@ -54,7 +59,7 @@ async def load_weights(call: Call[LoadAsked]) -> web.StreamResponse:
 
 
 async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamResponse:
-    await _require_session(call, takes.session_id)
+    await require_session(call, takes.session_id)
     try:
         source = await _kept(call, takes.path)
         name = await created_from(call.parts.models, call.viewer, takes, *source)
@@ -102,13 +107,6 @@ async def model_info(call: Call[ModelNamed]) -> web.StreamResponse:
             lora_rank=None if spec.update.kind == "full" else spec.update.rank,
         )
     )
-
-
-async def _require_session(call: Call[CreateModelAsked] | Call[LoadAsked], session_id: str) -> None:
-    try:
-        await call.parts.tinker.sessions.find(call.owner, session_id)
-    except NoSuchSession as error:
-        raise no_such("session", session_id) from error
 
 
 def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:

@@ -104,6 +104,7 @@ ANOTHER_TENANTS: dict[str, int] = {
     "retrieve_future": REFUSED,
     "retrieve_futures": REFUSED,
     "create_tinker_model": REFUSED,
+    "copy_weights": REFUSED,
     "load_weights": REFUSED,
     "model_info": REFUSED,
     "forward_backward": OF_ONE_OWNER,

@@ -71,6 +71,7 @@ TINKER: dict[str, Any] = {
         "sampling_params": {"max_tokens": 1},
     },
     "/api/v1/cancel_future": {"request_id": f"{SESSION}:sample:0:0"},
+    "/api/v1/copy_weights": {"session_id": SESSION, "model_seq_id": 0, "source_path": SAVED},
     "/api/v1/create_sampling_session": {
         "session_id": SESSION,
         "sampling_session_seq_id": 0,
@@ -80,10 +81,10 @@ TINKER: dict[str, Any] = {
     "/api/v1/load_weights": {**OF_MODEL, "path": SAVED, "optimizer": False},
     "/api/v1/optim_step": {**OF_MODEL, "adam_params": {"learning_rate": 1e-4}},
     "/api/v1/retrieve_future": {"request_id": f"{SESSION}:sample:0:0"},
-    "/api/v1/save_weights": {**OF_MODEL, "path": "a"},
     "/api/v1/retrieve_futures": {
         "target": {"type": "sampling_session", "sampling_session_id": f"{SESSION}:sample:0"}
     },
+    "/api/v1/save_weights": {**OF_MODEL, "path": "a"},
     "/api/v1/save_weights_for_sampler": {**OF_MODEL, "path": "a"},
     "/api/v1/save_weights_external": {**OF_MODEL, "path": "a"},
     "/api/v1/session_heartbeat": {"session_id": SESSION},

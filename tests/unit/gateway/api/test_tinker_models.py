@@ -128,8 +128,8 @@ async def test_a_model_waits_where_no_trainer_is_heard_of_yet(ann: Wire) -> None
 
 
 async def test_what_is_not_offered_says_what_is(ann: Wire) -> None:
-    told = await ann.post("copy_weights", {}, status=404)
-    assert "publish one" in told["detail"]
+    told = await ann.post("create_custom_loss", {}, status=404)
+    assert "forward_backward_custom takes it" in told["detail"]
 
 
 async def test_runs_are_listed_with_what_is_kept(ann: Wire, model: str) -> None:

@@ -44,7 +44,16 @@ OPS: dict[str, tuple[type[BaseModel], ...]] = {
 CHECKPOINTS = [("weights", "s1"), ("sampler_weights", "w1"), ("external_weights", "out")]
 FIELDS = {
     *("session_id", "model_id", "sampling_session_id", "request_id", "last_session_id"),
-    *("path", "tinker_path", "model_path", "base_model", "project_id", "project_ids", "owner_urns"),
+    *(
+        "path",
+        "tinker_path",
+        "source_path",
+        "model_path",
+        "base_model",
+        "project_id",
+        "project_ids",
+        "owner_urns",
+    ),
 }
 """Those that hold names; `Requests.body` tells what belongs there."""
 
@@ -104,17 +113,18 @@ class Requests:
             "base_model": BASE,
             "model_id": self._own.training,
             "sampling_session_id": self._own.sampler,
+            "target": {"sampling_session_id": self._own.sampler},
+            "timeout": 0,
             "request_id": self._own.sample if "cancel" in route.path else self._own.op,
             "path": self._own.weights if "load" in route.path else f"name-{self._number}",
             "tinker_path": self._own.weights,
+            "source_path": self._own.weights,
             "project_id": self._own.project,
             "adam_params": {},
             "prompt": {"chunks": [{"type": "encoded_text", "tokens": [2, 5]}]},
         }
         fields = IN_PROTOBUF if route.takes_file else kind.model_fields
         return {key: value for key, value in every.items() if key in fields}
-            "target": {"sampling_session_id": self._own.sampler},
-            "timeout": 0,
 
     async def send(self, route: Route, path: str, body: Json | None) -> tuple[int, str]:
         data = message(body) if route.takes_file and body is not None else None
