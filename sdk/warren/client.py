@@ -19,7 +19,7 @@ from warren.connection.transport import Transport
 from warren.datasets.handle import Dataset, Datasets
 from warren.episodes.taking import Episodes, TaskT
 from warren.errors import NotFound
-from warren.evaluations.configs import config_of_evaluation, evaluated
+from warren.evaluations.configs import config_of_evaluation, evaluated, of_recorded
 from warren.evaluations.handle import Evaluation
 from warren.jobs.serving import removal, target
 from warren.jobs.sweeps.grid import Grid, configs_of
@@ -30,14 +30,8 @@ from warren.settings import Settings, find_settings
 from warren.streams.recording import Beginning, recorded_source
 from warren.trainable.creating import Client as ModelClient
 from warren_schemas.check import RunCheck
-from warren_schemas.config import RecordingFilter
-from warren_schemas.http import (
-    RunList,
-    RunView,
-    ServedList,
-    ServedView,
-    SubmitRun,
-)
+from warren_schemas.config import RecordedSource, RecordingFilter
+from warren_schemas.http import RunList, RunView, ServedList, ServedView, SubmitRun
 from warren_schemas.http.runs import OnDisconnect
 from warren_schemas.ids import RunId
 
@@ -135,6 +129,7 @@ class Client(ModelClient):
         episodes: int | None = None,
         samples: int | None = None,
         temperature: float | None = None,
+        recorded: RecordedSource | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
         """Submit an evaluation, which trains nothing: a run of its own.
@@ -142,11 +137,16 @@ class Client(ModelClient):
         Of a base model (`model`, or that of `config`), of an `adapter` that you uploaded, or with `policy="RUN@150"`, `"RUN@best"` or `"RUN@last"` of a
         checkpoint of a run that is over; then `config` may be left out: it is that run's. `environments` are
         names that stand in for the config's; `episodes`, `samples` and `temperature` go before its section `evaluation`.
-        Raises `ConfigurationError`.
+        With `recorded=RecordedSource(run=run.id)` of what is recorded, as it was rewarded or with `rewards="scored"` by the
+        environments of `config`; left out, it is that run's. Raises `ConfigurationError`.
         """
+        asked = {"episodes": episodes, "samples": samples, "temperature": temperature}
+        if recorded is not None:
+            live = {"policy": policy, "adapter": adapter, **asked}
+            made = await of_recorded(recorded, config, model, environments, self.run, live)
+            return Evaluation(await self.train(made, idempotency_key=idempotency_key))
         brought = await model_with(self.adapters, adapter, policy, model)
         chosen = await evaluated(config, policy, model, self._trained)
-        asked = {"episodes": episodes, "samples": samples, "temperature": temperature}
         made = config_of_evaluation(
             chosen, model=brought or model, environments=environments, evaluation=asked
         )
@@ -174,11 +174,11 @@ class Client(ModelClient):
         score: bool = False,
         idempotency_key: str | None = None,
     ) -> Run:
-        """Submit a run that trains on what another run recorded, and follows it while it goes on.
+        """Submit a run that trains on what another run recorded, or evaluates it, and follows it while it goes on.
 
         `run` is the recording run, its id or its name, or a data set of trajectories; `into` the config of the new one, as in `train`, whose
         `source` is set to the recording and which loses what only live episodes have a use for (`sampling`,
-        `algorithm.max_staleness`); `from_` an offset, a time, or a timedelta (so long ago); `also` are runs whose
+        `algorithm.max_staleness`), or, where it trains nothing, all that has no effect on recorded episodes; `from_` an offset, a time, or a timedelta (so long ago); `also` are runs whose
         recordings come after it; `where={"min_reward": 0.5}` says which groups count; `epochs` how often all of it is
         gone through, and `shuffle_window` from how many groups the next one is drawn; `from_archive` reads what
         `retention.archive` of the runs has kept; `score` has the environments of `into` reward anew what was said.

@@ -54,3 +54,16 @@ class Priced(Guess):
             while self.hold.exists():
                 time.sleep(LOOK_S)
         return replace(result, reward=self.prices.get(result.reward, result.reward))
+
+
+class Weighed(Priced):
+    """Every guess earns what its letters weigh, so those of a policy that has learned nothing differ."""
+
+    name = "weighed"
+
+    def __init__(self, worth: float = 1.0, hold: str = "") -> None:
+        super().__init__(hold=hold)
+        self.worth = worth
+
+    def step(self, action: str) -> StepResult:
+        return replace(super().step(action), reward=self.worth * (sum(map(ord, action)) % 5))

@@ -38,7 +38,8 @@ def _demonstrations(config: TrainConfig) -> int:
 
 
 def _evaluations(config: TrainConfig) -> int:
-    if (evaluation := config.evaluation) is None:
+    """None of these samples where it is what was recorded that is evaluated."""
+    if (evaluation := config.evaluation) is None or config.evaluates_recorded:
         return 0
     if config.limits.steps == 0:
         return 1

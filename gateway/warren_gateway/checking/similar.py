@@ -79,7 +79,8 @@ def _kind(config: TrainConfig) -> object:
 
 
 def _samples(config: TrainConfig) -> bool:
-    return config.evaluation is not None or not isinstance(config.source, RecordedSource)
+    is_evaluated_live = config.evaluation is not None and not config.evaluates_recorded
+    return is_evaluated_live or not isinstance(config.source, RecordedSource)
 
 
 def _planned(config: TrainConfig) -> int:

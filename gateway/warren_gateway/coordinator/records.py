@@ -22,7 +22,7 @@ from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.run_leases import fence
-from warren_gateway.coordinator.state.change import Change, recorded_id
+from warren_gateway.coordinator.state.change import Change, group_of, recorded_id
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
 from warren_gateway.coordinator.state.groups import Reading
 from warren_gateway.coordinator.state.observed import TrainedRun
@@ -122,20 +122,27 @@ def _recorded(
     progress = Progress.model_validate(run.progress or {})
     reading = Reading(progress.recording_epoch, progress.recording_number)
     readings = Readings(
-        _recordings(session, source),
+        _recordings(session, source, is_evaluated=config.evaluates_recorded),
         epochs=source.epochs,
         begin=ReadFrom(reading, progress.recording_offset),
         consumed=_consumed(session, run.id),
     )
-    window = Window(config.seed, source.shuffle_window or 1)
-    return Recorded(readings, now_s, where=source.where, window=window, is_scored=source.is_scored)
+    return Recorded(
+        readings,
+        now_s,
+        where=source.where,
+        window=Window(config.seed, source.shuffle_window or 1),
+        is_scored=source.is_scored,
+        is_evaluated=config.evaluates_recorded,
+    )
 
 
-def _recordings(session: Session, source: RecordedSource) -> list[Recording]:
+def _recordings(session: Session, source: RecordedSource, *, is_evaluated: bool) -> list[Recording]:
     found = [_recording(session, source, name) for name in source.runs]
     if source.dataset is not None:
         found = [Recording(None, Uploaded(source.dataset, source.split), None, Position(0))]
     for each in found:
+        each.is_evaluated = is_evaluated
         each.end_offset = end_of_recording(session, each)
     return found
 
@@ -157,10 +164,12 @@ def _start(source: RecordedSource, name: str) -> Position | FromTime:
 
 
 def _consumed(session: Session, run_id: str) -> dict[int, set[GroupId]]:
-    """By epoch of a replay."""
+    """By epoch of a replay; what was evaluated has rows of the run's own, which name its episodes."""
     consumed = defaultdict[int, set[GroupId]](set)
-    for row_id in session.exec(select(GroupRow.id).where(col(GroupRow.run_id) == run_id)):
-        group, epoch = recorded_id(row_id)
+    evaluated = col(GroupRow.outcomes)[(0, "recorded")].as_string()
+    query = select(GroupRow.id, evaluated).where(col(GroupRow.run_id) == run_id)
+    for row_id, episode in session.exec(query):
+        group, epoch = recorded_id(row_id) if episode is None else (group_of(episode), 0)
         consumed[epoch].add(group)
     return consumed
 

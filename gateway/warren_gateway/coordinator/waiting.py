@@ -165,8 +165,8 @@ def is_sampled(state: CoordinatorState, alive: Alive) -> bool:
 
 
 def unhosted(state: CoordinatorState, alive: Alive) -> frozenset[int]:
-    """The environments that nobody hosts, by their numbers; what a client drives has none."""
-    if state.is_clients:
+    """The environments that nobody hosts, by their numbers; what a client drives, and what nobody plays, has none."""
+    if state.is_clients or not state.uses_environments:
         return frozenset()
     workers = alive(WorkerRole.ENVIRONMENT)
     return frozenset(

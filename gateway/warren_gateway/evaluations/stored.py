@@ -53,7 +53,8 @@ def _list(session: Session, viewer: Viewer, run: str) -> EvaluationList:
     row = _readable(session, viewer, run)
     query = select(EvaluationRow).where(col(EvaluationRow.run_id) == row.id)
     found = session.exec(query.order_by(col(EvaluationRow.number)))
-    return EvaluationList(evaluations=tuple(_summary(one, row) for one in found))
+    config = readable_config(row)
+    return EvaluationList(evaluations=tuple(_summary(one, row, config) for one in found))
 
 
 def _found(
@@ -69,7 +70,7 @@ def _found(
     groups = session.exec(query.order_by(col(GroupRow.number))).all()
     for group in groups:
         session.expunge(group)
-    return _summary(evaluation, row), groups, config
+    return _summary(evaluation, row, config), groups, config
 
 
 def _readable(session: Session, viewer: Viewer, run: str) -> Run:
@@ -90,7 +91,7 @@ def _evaluation(session: Session, run: str, number: int | None) -> EvaluationRow
     return found
 
 
-def _summary(row: EvaluationRow, run: Run) -> EvaluationSummary:
+def _summary(row: EvaluationRow, run: Run, config: TrainConfig | None) -> EvaluationSummary:
     """What was under way when its run ended is abandoned."""
     state = EvaluationState(row.state)
     if state is EvaluationState.RUNNING and RunState(run.state).is_final:
@@ -105,6 +106,7 @@ def _summary(row: EvaluationRow, run: Run) -> EvaluationSummary:
             "state": state,
             "n_planned": row.n_planned,
             "samples": row.samples,
+            "of_recorded": config is not None and config.evaluates_recorded,
             "started_s": row.started_s,
             "ended_s": row.ended_s,
         }

@@ -26,22 +26,27 @@ def require_source(session: Session, viewer: Viewer, config: TrainConfig) -> Non
             raise UnusableSource(
                 f"{name} keeps no archive (its retention.archive is not set); leave source.from_archive out"
             )
-        if config.source.is_scored:
+        if config.source.is_scored or config.evaluates_recorded:
             _require_environments(config, config.source, recorder)
 
 
 def _require_environments(
     config: TrainConfig, source: RecordedSource, recorder: TrainConfig
 ) -> None:
-    """Who gives rewards must be named, for all that the filter leaves."""
+    """Who gives rewards, or has results, must be named, for all that the filter leaves."""
     named = {environment.name for environment in config.environments}
     recorded = {environment.name for environment in recorder.environments}
     if source.where.environments:
         recorded &= set(source.where.environments)
     if missing := sorted(recorded - named):
+        why = (
+            "with source.rewards: scored the environments of this config give the rewards"
+            if source.is_scored
+            else "results are told by the environments of this config"
+        )
         raise UnusableSource(
-            f"its episodes are of {' and '.join(missing)}, too, and with source.rewards: scored the environments of this"
-            " config give the rewards; add what is missing, or leave it out with source.where.environments"
+            f"its episodes are of {' and '.join(missing)}, too, and {why}; add what is missing, or leave it out with"
+            " source.where.environments"
         )
 
 
@@ -54,9 +59,7 @@ def _require_recording(
         raise UnusableSource(f"there is no run {name} whose trajectories could be replayed")
     recorder = TrainConfig.model_validate(row.config)
     if isinstance(recorder.source, RecordedSource):
-        raise UnusableSource(
-            f"{name} is a replay itself and recorded nothing; replay {recorder.source.named} instead"
-        )
+        raise UnusableSource(f"{name} is a replay itself; replay {recorder.source.named} instead")
     if whole is not None and not RunState(row.state).is_final:
         raise UnusableSource(
             f"{whole} needs all of a recording, and {name} is {row.state}: wait for its end, or leave"

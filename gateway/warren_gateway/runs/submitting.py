@@ -127,7 +127,8 @@ def model_row(
 
 
 def job_row(run: Run, config: TrainConfig, model: Model) -> JobRow:
-    plays = isinstance(config.source, LiveSource) or config.evaluation is not None
+    is_evaluated_live = config.evaluation is not None and not config.evaluates_recorded
+    plays = isinstance(config.source, LiveSource) or is_evaluated_live
     return JobRow(
         run_id=run.id,
         model_id=model.id,

@@ -94,7 +94,7 @@ def open_jobs(session: Session) -> list[JobLine]:
 
 def without_trainer(session: Session) -> list[JobLine]:
     """Of runs that go on and need samplers alone: evaluations of a base model."""
-    return [job for job in _lines(session, _GOING) if job.state not in OPEN]
+    return [job for job in _lines(session, _GOING) if job.state not in OPEN and job.plays_at_once]
 
 
 def _lines(session: Session, query: Executable) -> list[JobLine]:

@@ -175,12 +175,6 @@ class RecordedSource(Config):
             raise ValueError("also_runs names a run twice; each recording is replayed once")
         return self
 
-    @model_validator(mode="after")
-    def _takes_what_is_replayed(self) -> Self:
-        if none := sorted({"evaluated", "failed"}.intersection(self.where.fates)):
-            raise ValueError(f"where.fates: episodes that are {' or '.join(none)} are not replayed")
-        return self
-
     @property
     def needs_the_end(self) -> str | None:
         """The key for which the recordings must be whole before it begins, if there is one."""

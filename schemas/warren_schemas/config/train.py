@@ -1,5 +1,6 @@
 """A whole run: what the YAML file, the command line, the SDK and HTTP carry."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, model_validator
@@ -12,12 +13,17 @@ from warren_schemas.config.model import LoraUpdate, ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
 from warren_schemas.config.phases import EvaluationConfig, SftConfig
+from warren_schemas.config.recorded_evaluation import (
+    not_of_recorded,
+    without_effect,
+)
 from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, RecordedSource, Source
 from warren_schemas.config.unused import (
     evaluations,
+    fates_not_replayed,
     of_live_episodes,
     whole_rewards,
     without_steps,
@@ -95,16 +101,21 @@ class TrainConfig(Config):
             *whole_rewards(self.algorithm, self.environments),
             *evaluations(self.evaluation, self.limits.steps),
         ]
-        if self.limits.steps == 0:
+        if self.evaluates_recorded:
+            reasons += not_of_recorded(self, is_scored=self.is_scored)
+        elif self.limits.steps == 0:
             reasons += without_steps(
                 self.evaluation,
                 is_tuned=self.sft is not None,
                 is_live=isinstance(self.source, LiveSource),
                 sections=self._of_training(),
             )
-        if self.model.gpus > 1 and not self.needs_trainer:
+        elif isinstance(self.source, RecordedSource):
+            reasons += fates_not_replayed(self.source.where)
+        if self.model.gpus > 1 and not (self.needs_trainer or self.evaluates_recorded):
             reasons.append("model.gpus: a base model is evaluated without a trainer; leave it out")
-        if isinstance(self.source, RecordedSource) and (keys := self.of_live_episodes()):
+        is_replay = isinstance(self.source, RecordedSource) and not self.evaluates_recorded
+        if is_replay and (keys := self.of_live_episodes()):
             reasons.append(
                 f"a recorded source has no use for {', '.join(keys)}: what was sampled, how and when,"
                 " stands in the recording; leave it out"
@@ -140,6 +151,17 @@ class TrainConfig(Config):
     def is_evaluation(self) -> bool:
         """Whether nothing is trained."""
         return self.limits.steps == 0 and self.sft is None
+
+    @property
+    def evaluates_recorded(self) -> bool:
+        """Whether what was recorded is evaluated, and nothing else is done."""
+        is_asked = self.is_evaluation and self.evaluation is not None
+        return is_asked and isinstance(self.source, RecordedSource)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether env workers give recorded episodes their rewards."""
+        return isinstance(self.source, RecordedSource) and self.source.is_scored
 
     @property
     def begins_bare(self) -> bool:
@@ -181,14 +203,40 @@ class TrainConfig(Config):
         return type(self)(**written, resume_from=resume_from)
 
     def for_replay(self, source: RecordedSource) -> Self:
-        """The config of a replay: without `of_live_episodes`. Raises `ConfigurationError`."""
+        """The config of a replay: without `of_live_episodes`, or, where nothing is trained, of the evaluation of what is
+        recorded. Raises `ConfigurationError`."""
+        if self.is_evaluation:
+            return self.for_recorded_evaluation(source)
+        return self._without(self.of_live_episodes(), source)
+
+    def left_out_of_replay(self, *, is_scored: bool = False) -> list[str]:
+        """Keys that `for_replay` leaves out."""
+        if self.is_evaluation:
+            return without_effect(self, is_scored=is_scored)
+        return self.of_live_episodes()
+
+    def for_recorded_evaluation(self, source: RecordedSource) -> Self:
+        """The config of an evaluation of what is recorded: without what has no effect on one. Raises
+        `ConfigurationError`."""
+        limits = self.limits.model_copy(update={"steps": 0})
+        changes = {
+            "limits": limits,
+            "evaluation": EvaluationConfig(),
+            "sft": None,
+            "resume_from": None,
+        }
+        asked = self.model_copy(update={**changes, "source": source})
+        return asked._without(without_effect(asked, is_scored=source.is_scored), source)
+
+    def _without(self, paths: Iterable[str], source: RecordedSource) -> Self:
+        """The config of a replay of this source that says nothing of these."""
         written = self.model_dump(mode="json", exclude={"source"})
-        for path in self.of_live_episodes():
+        for path in paths:
             *above, key = path.split(".")
             section: Any = written
             for name in above:
                 section = section[int(name) if name.isdigit() else name]
-            del section[key]
+            section.pop(key, None)
         return type(self)(**written, source=source)
 
     def of_live_episodes(self) -> list[str]:

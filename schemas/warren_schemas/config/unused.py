@@ -13,6 +13,7 @@ from warren_schemas.config.environment import EnvironmentConfig
 from warren_schemas.config.phases import EvaluationConfig
 from warren_schemas.config.rewards import RewardReduction
 from warren_schemas.config.sampling import Sampling
+from warren_schemas.config.source import RecordingFilter
 
 _OF_EPISODES = {"reward_reduction": RewardReduction.SUM, "min_reward": None, "max_reward": None}
 """What makes one reward of an episode's, with the defaults."""
@@ -57,11 +58,20 @@ def without_steps(
             " evaluation"
         )
     if not is_live:
-        yield "limits.steps is 0, and a replay trains on what was recorded; leave source out"
+        yield (
+            "limits.steps is 0, and a replay trains on what was recorded, or with evaluation and without sft evaluates"
+            " it; leave source out"
+        )
     for name, section in sections.items():
         for key, field in type(section).model_fields.items():
             if getattr(section, key) != field.get_default(call_default_factory=True):
                 yield f"{name}.{key} has no effect on what is not trained; leave it out"
+
+
+def fates_not_replayed(where: RecordingFilter) -> Iterator[str]:
+    """What is trained on is what may be trained on."""
+    if none := sorted({"evaluated", "failed"}.intersection(where.fates)):
+        yield f"source.where.fates: episodes that are {' or '.join(none)} can be evaluated, and are not trained on"
 
 
 def evaluations(evaluation: EvaluationConfig | None, n_steps: int) -> Iterator[str]:

@@ -101,9 +101,11 @@ class EvaluationSummary(Frozen):
     """The policy version that was evaluated."""
     state: EvaluationState
     n_planned: NonNegativeInt
-    """Episodes that it has when it is complete."""
+    """Episodes that it has when it is complete; of recorded ones, those that were read by now."""
     samples: PositiveInt
-    """Episodes of each task."""
+    """Episodes of each task; of recorded ones, the most that one group has."""
+    of_recorded: bool = False
+    """Whether it is of what other runs recorded; `step` and `version` are 0 then, whatever policies sampled it."""
     started_s: float
     """Unix time."""
     ended_s: float | None = None

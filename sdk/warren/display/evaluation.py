@@ -53,6 +53,11 @@ def print_comparison(comparison: Comparison, output: Output) -> None:
 def title(of: EvaluationSummary) -> str:
     """Which evaluation it is, and how far it got."""
     state = of.state.value.replace("_", " ")
+    if of.of_recorded:
+        return (
+            f"{of.run}:{of.number}, recorded episodes: {state}, {count(of.n_planned)} episodes, up to {of.samples} in a"
+            " group"
+        )
     return (
         f"{of.run}:{of.number}, {of.when} step {of.step}, policy version {of.version}: {state},"
         f" {count(of.n_planned)} episodes planned, {of.samples} of each task"

@@ -9,6 +9,7 @@ from warren_schemas.config import (
     EnvironmentConfig,
     EvaluationConfig,
     ModelConfig,
+    RecordedSource,
     ResumeFrom,
     TrainConfig,
 )
@@ -80,6 +81,54 @@ async def of_policy(run: Run, which: str, config: TrainConfig | None) -> TrainCo
     return chosen.model_copy(
         update={"model": own.model, "algorithm": own.algorithm, "resume_from": resume}
     ).for_evaluation(resume)
+
+
+async def of_recorded(
+    source: RecordedSource,
+    config: "ConfigLike | None",
+    model: str | None,
+    environments: Sequence[str],
+    find: Callable[[str], Coroutine[object, None, Run]],
+    of_live: Mapping[str, object],
+) -> TrainConfig:
+    """The config of an evaluation of what is recorded, as `config` has it or the runs that recorded it.
+
+    `of_live`: what is asked for and must be None. Raises `ConfigurationError`, `NotFound`.
+    """
+    if given := [key for key, value in of_live.items() if value is not None]:
+        raise ConfigurationError(
+            f"{' and '.join(given)}: no effect on an evaluation of what is recorded",
+            hint="What was sampled, how and by whom, stands in the recording; leave it out.",
+        )
+    runs = [await find(name) for name in source.runs]
+    if config is not None:
+        chosen = to_config(config)
+    elif runs:
+        chosen = _of_recorders(runs)
+    else:
+        chosen = config_of_evaluation(None, model=model, environments=environments)
+    changes: dict[str, object] = {}
+    if model is not None:
+        changes["model"] = ModelConfig(base=model)
+    if environments:
+        changes["environments"] = tuple(EnvironmentConfig(name=name) for name in environments)
+    if runs:
+        ids = [run.id for run in runs]
+        source = source.model_copy(update={"run": ids[0], "also_runs": tuple(ids[1:])})
+    return chosen.model_copy(update=changes).for_recorded_evaluation(source)
+
+
+def _of_recorders(runs: Sequence[Run]) -> TrainConfig:
+    """That of the first, with all environments of the others that it lacks."""
+    configs = [run.view.config for run in runs if run.view.config is not None]
+    if len(configs) < len(runs):
+        unread = next(run.id for run in runs if run.view.config is None)
+        raise ConfigurationError(f"{unread} is of a newer gateway", hint="Update this client.")
+    found = list(configs[0].environments)
+    for environment in (each for other in configs[1:] for each in other.environments):
+        if environment.name not in {known.name for known in found}:
+            found.append(environment)
+    return configs[0].model_copy(update={"environments": tuple(found)})
 
 
 async def best_checkpoint(run: Run) -> str:

@@ -22,7 +22,7 @@ from warren.sync.run import Run
 from warren.sync.sweep import Sweep
 from warren.sync.trainable import TrainableModel
 from warren_schemas.check import RunCheck
-from warren_schemas.config import RecordingFilter, Update
+from warren_schemas.config import RecordedSource, RecordingFilter, Update
 from warren_schemas.http import (
     ServedView,
     TrainableView,
@@ -107,9 +107,10 @@ class Client(Deployment):
         episodes: int | None = None,
         samples: int | None = None,
         temperature: float | None = None,
+        recorded: RecordedSource | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
-        """Submit an evaluation of a base model, or with `policy="RUN@best"` of a checkpoint of a run."""
+        """Submit an evaluation of a base model, with `policy="RUN@best"` of a checkpoint of a run, or of what is `recorded`."""
         asked = self._client.evaluate(
             config,
             policy=policy,
@@ -119,6 +120,7 @@ class Client(Deployment):
             episodes=episodes,
             samples=samples,
             temperature=temperature,
+            recorded=recorded,
             idempotency_key=idempotency_key,
         )
         return Evaluation(self._thread, self._call(asked))

@@ -15,6 +15,7 @@ from tests.unit.coordinator.world import ReplayWorld, World, config, copied
 from warren_gateway.store.tables import GroupRow, Run
 from warren_schemas.config import RecordedFacts, RecordedSource, RecordingFilter
 from warren_schemas.episode import Completed, EpisodeEnded
+from warren_schemas.errors import ConfigurationError
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId, RunId
 
@@ -155,7 +156,6 @@ def test_a_recording_that_ended_before_the_time_to_replay_from_is_passed_over() 
         ({"also_runs": ["run_other"]}, "names a run twice"),
         ({"where": {"min_reward": 1, "max_reward": 0}}, "min_reward is above max_reward"),
         ({"where": {"min_version": 3, "max_version": 2}}, "min_version is above max_version"),
-        ({"where": {"fates": ["failed"]}}, "failed are not replayed"),
         ({"where": {"fates": ["good"]}}, "Input should be"),
         ({"where": {"reward": 1}}, "Extra inputs"),
         ({"where": {"min_reward": float("nan")}}, "finite"),
@@ -164,6 +164,12 @@ def test_a_recording_that_ended_before_the_time_to_replay_from_is_passed_over() 
 def test_a_filter_that_leaves_nothing_is_refused(source: dict[str, Any], what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         RecordedSource.model_validate({"run": "run_other", **source})
+
+
+def test_what_was_evaluated_or_failed_is_not_trained_on() -> None:
+    source = RecordedSource.model_validate({"run": "run_other", "where": {"fates": ["failed"]}})
+    with pytest.raises(ConfigurationError, match="that are failed can be evaluated, and are not"):
+        config().for_replay(source)
 
 
 def test_what_failed_has_no_reward_and_what_was_not_decided_no_fate() -> None:

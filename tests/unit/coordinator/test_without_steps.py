@@ -152,7 +152,11 @@ def test_its_job_is_none_for_the_scheduler() -> None:
         ({"evaluation": {"samples": 2}}, "all samples of a task are alike"),
         ({"algorithm": {"max_staleness": 4}}, "algorithm.max_staleness has no effect"),
         ({"optimizer": {"learning_rate": 0.5}}, "optimizer.learning_rate has no effect"),
-        ({"source": {"kind": "recorded", "run": "run_2"}}, "leave source out"),
+        (
+            {"source": {"kind": "recorded", "run": "run_2"}},
+            "evaluation.episodes, evaluation.samples",
+        ),
+        ({"source": {"kind": "recorded", "run": "run_2"}, "sft": {}}, "leave source out"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(changes: dict[str, object], reason: str) -> None:

@@ -32,6 +32,8 @@ def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
 
 def _evaluated(state: CoordinatorState) -> str | None:
     planned, n_ended = state.config.evaluation, state.rollouts.n_episodes
+    if state.obeying is Wish.FINISH and state.config.evaluates_recorded:
+        return f"its owner ended it with {n_ended} episodes of the recording"
     if state.obeying is Wish.FINISH and planned is not None and n_ended < planned.episodes:
         return f"its owner ended it with {n_ended} of {planned.episodes} episodes"
     return None if state.rollouts.reward_after is not None else "no episode ended without failing"

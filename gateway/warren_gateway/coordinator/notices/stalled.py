@@ -98,7 +98,7 @@ def _of_the_episodes(state: CoordinatorState) -> list[str]:
     )
     deadline_s = episodes.next_deadline_s(state.rollouts)
     told = [f"{in_flight} episodes are in flight and none ends ({where})"]
-    if deadline_s is not None:
+    if deadline_s is not None and deadline_s < math.inf:
         told.append(
             f"the next are started again in {max(0.0, deadline_s - state.now_s):.0f} s"
             " (limits.episode_s)"

@@ -27,10 +27,14 @@ from warren_gateway.coordinator.replaying.files import Archived, Uploaded
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.recorded import Ending, Message
+from warren_gateway.evaluations.task_keys import recorded_task_key
 from warren_gateway.position import Position
 from warren_schemas.config import Quorum, TrainConfig
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.ids import GroupId, RunId
+
+_LEARNED = (EpisodePurpose.TRAIN, EpisodePurpose.DEMONSTRATE)
+_EVALUATED = (EpisodePurpose.TRAIN, EpisodePurpose.EVALUATE)
 
 SLACK = 64
 """Groups that may be open beyond those that the run can have had in flight."""
@@ -42,9 +46,15 @@ class Terms:
 
     group_sizes: Sequence[int]
     """By number of the environment: one name may be listed twice, with different sizes."""
+    samples: int
+    """Of each task that it evaluated."""
+    datasets: Sequence[str | None]
+    """By number of the environment, what its tasks are rows of."""
     attempts: Sequence[Mapping[EpisodePurpose, int]]
     """How often an episode is tried, by environment and purpose."""
     most_open: int
+    most_evaluated: int
+    """Groups of evaluations that may be open beside them."""
 
     def has(self, environment: int) -> bool:
         return environment < len(self.group_sizes)
@@ -53,13 +63,17 @@ class Terms:
     def of(cls, config: TrainConfig) -> "Terms":
         algorithm = config.algorithm
         in_flight = (algorithm.max_staleness + 1) * algorithm.groups_per_step
+        samples = 1 if config.evaluation is None else config.evaluation.samples
         return cls(
             group_sizes=[e.group_size or algorithm.group_size for e in config.environments],
+            samples=samples,
+            datasets=[e.dataset for e in config.environments],
             attempts=[
                 {p: e.episode_attempts or _attempts(config, p) for p in EpisodePurpose}
                 for e in config.environments
             ],
             most_open=4 * in_flight + SLACK,
+            most_evaluated=config.limits.in_flight if samples > 1 else 0,
         )
 
 
@@ -78,6 +92,8 @@ class Recording:
     terms: Terms | None
     """None where each episode tells the size of its group."""
     start: Position | FromTime
+    is_evaluated: bool = False
+    """What was trained on and what was evaluated is read, to be evaluated; else what can be learned."""
     next_offset: int | None = None
     """The message to be read next; None before the first one, when it starts at a time."""
     end_offset: int | None = None
@@ -140,6 +156,12 @@ class Recording:
                 completed.append(group)
         return completed, self._give_up()
 
+    def task_of(self, group: Group) -> str:
+        """Which task a complete group plays, in every evaluation."""
+        item = next(iter((*group.ended.values(), *group.lost.values())))
+        of = None if self.terms is None else self.terms.datasets[item.spec.environment_number]
+        return recorded_task_key(item.spec, group.task_number, of)
+
     def close(self, group: Group) -> None:
         """The group was consumed, or is of no use."""
         self.complete.discard(group.id)
@@ -155,7 +177,10 @@ class Recording:
             return None
         self.open[group.id] = group
         group.attempts[item.spec.member] = item.envelope.attempt
-        group.take(as_trainable(item), position, max_attempts=self._most_attempts(ending))
+        usable = item if self.is_evaluated else as_trainable(item)
+        group.take(usable, position, max_attempts=self._most_attempts(ending))
+        if self.is_evaluated and item.spec.member in group.failures:
+            group.lost[item.spec.member] = item
         self.open_bytes[group.id] += ending.size_bytes
         if ending.fate is not None and item.spec.member in group.ended:
             group.recorded_fates.add(ending.fate)
@@ -185,20 +210,24 @@ class Recording:
         """The open group of this episode, or a new one, which is open once it has taken an ending."""
         spec = ending.item.spec
         is_closed = spec.group in self.closed or spec.group in self.complete
-        if spec.purpose is EpisodePurpose.EVALUATE or is_closed:
+        if spec.purpose not in (_EVALUATED if self.is_evaluated else _LEARNED) or is_closed:
             return None
         return self.open.get(spec.group) or _begin(ending.item, self._n_members(ending))
 
     def _n_members(self, ending: Ending) -> int:
         spec = ending.item.spec
-        if spec.purpose is not EpisodePurpose.TRAIN:
+        if spec.purpose is EpisodePurpose.DEMONSTRATE:
             return 1
         if self.terms is None:
             return ending.group_size or 1
+        if spec.purpose is EpisodePurpose.EVALUATE:
+            return self.terms.samples
         return self.terms.group_sizes[spec.environment_number]
 
     def _give_up(self) -> list[Group]:
         most = MOST_OPEN_OF_ROWS if self.terms is None else self.terms.most_open
+        if self.is_evaluated and self.terms is not None:
+            most += self.terms.most_evaluated
         n_bytes = self.open_bytes.total()
         given_up: list[Group] = []
         while len(self.open) > most or n_bytes > MOST_OPEN_BYTES:

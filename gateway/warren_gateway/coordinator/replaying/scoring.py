@@ -15,14 +15,13 @@ Invariants
 
 from dataclasses import replace
 
-from warren_gateway.coordinator.rollouts import episodes, group_policy
-from warren_gateway.coordinator.rollouts.starting import unanswered
+from warren_gateway.coordinator.rollouts import episodes, group_policy, retelling
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed, FailureKind
 from warren_schemas.ids import new_group_id
 
-_OTHER_TURNS = Failed(
+OTHER_TURNS = Failed(
     kind=FailureKind.NOT_REPLAYABLE,
     reason="its env worker told of other turns than were recorded",
     retryable=False,
@@ -34,6 +33,10 @@ class Scoring:
         self._scoring: list[Group] = []
         self.trouble: str | None = None
         """Why the last one that could not be scored could not."""
+        self.n_episodes = 0
+        """Of the groups that are held."""
+        self.n_bytes = 0
+        """What they take in memory, roughly."""
 
     @property
     def held(self) -> list[Group]:
@@ -42,7 +45,9 @@ class Scoring:
 
     def put(self, state: CoordinatorState, group: Group) -> None:
         """A group that could be trained on with the rewards that it has."""
-        self._scoring.append(_scoring_group(state, group))
+        self._scoring.append(self._stand_in(state, group))
+        self.n_episodes += group.n_members
+        self.n_bytes += group.size_bytes
 
     def go_on(self, state: CoordinatorState) -> list[Group]:
         """Send what there is room for; the groups that are scored, up to the first that is not."""
@@ -51,16 +56,28 @@ class Scoring:
         while n_done < len(self._scoring) and _is_done(state, self._scoring[n_done]):
             n_done += 1
         done, self._scoring = self._scoring[:n_done], self._scoring[n_done:]
-        return [self._scored(group) for group in done]
+        return [self._let_go(group) for group in done]
 
-    def _scored(self, group: Group) -> Group:
+    def _let_go(self, group: Group) -> Group:
+        recorded = _recorded(group)
+        self.n_episodes -= recorded.n_members
+        self.n_bytes -= recorded.size_bytes
         if reasons := [failure.reason for failure in group.own_failures.values()]:
             self.trouble = reasons[-1]
+        return self._result(group)
+
+    def _stand_in(self, state: CoordinatorState, group: Group) -> Group:
+        """The group of the run's own."""
+        return _scoring_group(state, group)
+
+    def _result(self, group: Group) -> Group:
+        """What comes out for a group of the run's own of which all have ended."""
         return _scored(group)
 
     def empty(self, state: CoordinatorState) -> list[Group]:
         """Nobody needs them; the recorded groups."""
         groups, self._scoring = self._scoring, []
+        self.n_episodes = self.n_bytes = 0
         for group in groups:
             if group.id in state.rollouts.groups:
                 episodes.forget(state, group)
@@ -99,22 +116,9 @@ def _scoring_group(state: CoordinatorState, recorded: Group) -> Group:
     for member, item in recorded.ended.items():
         if recorded.purpose is EpisodePurpose.DEMONSTRATE:
             group.ended[member] = item
-        elif (failure := _why_not(state, recorded, item)) is not None:
+        elif (failure := retelling.why_not(state, recorded, item)) is not None:
             group.failures[member] = failure
     return group
-
-
-def _why_not(state: CoordinatorState, recorded: Group, item: EpisodeEnded) -> Failed | None:
-    """Why it can't be played through once more, as far as that is known before."""
-    environment, kind = item.spec.environment, FailureKind.NOT_REPLAYABLE
-    if environment != state.config.environment_of(recorded.environment).name:
-        kind = FailureKind.UNKNOWN_ENVIRONMENT
-        what = f"the replay names no environment {environment}"
-    elif unanswered(item.transcript) is None:
-        what = "its actions can't be told apart"
-    else:
-        return None
-    return Failed(kind=kind, reason=f"it can't be scored anew: {what}", retryable=False)
 
 
 def _scored(group: Group) -> Group:
@@ -126,7 +130,7 @@ def _scored(group: Group) -> Group:
         if len(scored.transcript.turns) == len(item.transcript.turns):
             ended[member] = item if scored is item else _rewarded(item, scored)
         else:
-            failures[member] = _OTHER_TURNS
+            failures[member] = OTHER_TURNS
     return replace(recorded, ended=ended, failures=failures, _oldest_version=None)
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 from warren_broker.port import FromTime
+from warren_gateway.coordinator.replaying.evaluating import Evaluating, count
 from warren_gateway.coordinator.replaying.facts import environment_of, facts_of
 from warren_gateway.coordinator.replaying.files import Archived
 from warren_gateway.coordinator.replaying.readings import Readings
@@ -48,11 +49,13 @@ class Recorded:
         where: RecordingFilter,
         window: Window,
         is_scored: bool = False,
+        is_evaluated: bool = False,
     ) -> None:
-        """`is_scored`: the rewards that were recorded don't count."""
+        """`is_scored`: the rewards that were recorded don't count; `is_evaluated`: nothing is learned."""
         self.readings = readings
         self._is_scored = is_scored
-        self._scoring = Scoring()
+        self._evaluating = Evaluating() if is_evaluated else None
+        self._scoring = self._evaluating or Scoring()
         self._where = where
         self._later: list[Group] = []
         """Complete groups of a stage to come."""
@@ -68,7 +71,6 @@ class Recorded:
 
     @property
     def recording(self) -> Recording:
-        """The one that is read now."""
         return self.readings.recording
 
     @property
@@ -111,6 +113,9 @@ class Recorded:
             if not self._where.is_off and not self._where.admits(facts_of(group)):
                 note_dropped(state.rollouts, "filtered")
                 self.close(state, group, "filtered")
+            elif self._evaluating is not None:
+                group.task = self.recording.task_of(group)
+                self._scoring.put(state, group)
             elif self._is_scored and group_policy.is_usable(state.config, group):
                 self._scoring.put(state, group)
             else:
@@ -119,7 +124,7 @@ class Recorded:
         self.enter_stage(state)
 
     def _take_in(self, state: CoordinatorState, group: Group) -> None:
-        if group_policy.is_usable(state.config, group):
+        if self._evaluating is not None or group_policy.is_usable(state.config, group):
             self._later.append(group)
         else:
             note_dropped(state.rollouts, "failed")
@@ -135,20 +140,29 @@ class Recorded:
     def wants_more(self, state: CoordinatorState) -> bool:
         """Whether the next message should be read."""
         return (
-            state.stage.phase in (Phase.SFT, Phase.TRAINING)
+            self._is_for(state.stage.phase)
             and not state.is_over
             and not (self.is_dry() or self.recording.is_read)
-            and len(state.rollouts.ready) + len(self._scoring.held) < self._most_ahead(state)
+            and self._has_room(state)
         )
 
-    def _most_ahead(self, state: CoordinatorState) -> int:
-        """Groups that were read and not consumed."""
-        return state.groups_per_batch * (STEPS_SCORED if self._is_scored else 1)
+    def _is_for(self, phase: Phase) -> bool:
+        if self._evaluating is not None:
+            return phase is Phase.EVALUATION
+        return phase in (Phase.SFT, Phase.TRAINING)
+
+    def _has_room(self, state: CoordinatorState) -> bool:
+        """For more groups that were read and not consumed."""
+        if self._evaluating is not None:
+            return self._evaluating.has_room(state)
+        most = state.groups_per_batch * (STEPS_SCORED if self._is_scored else 1)
+        return len(state.rollouts.ready) + len(self._scoring.held) < most
 
     def read_from(self, rollouts: RolloutState) -> ReadFrom | None:
         now, here = self.readings.now, self.recording
         held = (*self._scoring.held, *self._later, *self.window.held, *rollouts.ready)
-        places = [ReadFrom(group.reading, group.first_offset) for group in held]
+        recorded = [group.scores or group for group in held]
+        places = [ReadFrom(group.reading, group.first_offset) for group in recorded]
         places += [ReadFrom(now, group.first_offset) for group in here.open.values()]
         return min(places, default=ReadFrom(now, here.next_offset))
 
@@ -164,7 +178,7 @@ class Recorded:
     def enter_stage(self, state: CoordinatorState) -> None:
         """Give the stage its groups; demonstrations come before everything else or not at all."""
         is_sft = state.stage.phase is Phase.SFT
-        if not is_sft and state.stage.phase is not Phase.TRAINING:
+        if not self._is_for(state.stage.phase):
             return
         waiting, self._later = self._later, []
         for group in waiting:
@@ -182,7 +196,7 @@ class Recorded:
 
     def leave_stage(self, state: CoordinatorState) -> None:
         abandoned = [*state.rollouts.ready, *self.window.empty()]
-        if state.is_over or state.stage.phase is Phase.TRAINING:
+        if state.is_over or state.stage.phase is Phase.TRAINING or self._evaluating is not None:
             abandoned += self._scoring.empty(state)
         for group in abandoned:
             self.close(state, group, "abandoned")
@@ -200,10 +214,15 @@ class Recorded:
         return False
 
     def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
-        if group.reading == self.readings.now:
-            self.recording.close(group)
-        state.change.replayed.append((group, outcomes(state, group, fate)))
-        if fate == "trained":
+        recorded = group.scores or group
+        if recorded.reading == self.readings.now:
+            self.recording.close(recorded)
+        is_counted = fate == "evaluated"
+        if is_counted:
+            count(state.rollouts, group)
+        shown = group if is_counted else recorded
+        state.change.replayed.append((shown, outcomes(state, shown, fate)))
+        if fate in ("trained", "evaluated"):
             state.rollouts.n_episodes += len(group.completed)
             state.rollouts.n_tokens += sum(item.transcript.n_sampled for item, _ in group.completed)
 
@@ -211,6 +230,12 @@ class Recorded:
         return recorded_versions(groups)
 
     def failure(self, state: CoordinatorState) -> str | None:
+        if self._evaluating is not None:
+            return (
+                self._evaluating.failure(state, is_dry=self.is_dry())
+                or self._wrong()
+                or self._silence(state)
+            )
         return self._foreign(state) or self._wrong() or self._silence(state)
 
     def _wrong(self) -> str | None:

@@ -35,7 +35,9 @@ def n_groups_wanted(
 
 
 def has_capacity(state: CoordinatorState, environment: int, n_members: int) -> bool:
-    """A group may always start where nothing is in flight, or nothing would ever move."""
+    """A group may always start where nothing is in flight, or nothing would ever move, and where nobody plays it."""
+    if not state.uses_environments:
+        return True
     own = state.config.environment_of(environment)
     in_flight = state.rollouts.groups.in_flight
     pairs = [

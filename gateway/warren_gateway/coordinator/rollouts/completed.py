@@ -22,6 +22,8 @@ def take_in(state: CoordinatorState, group: Group) -> str | None:
     rollouts = state.rollouts
     if group.scores is not None:
         episodes.forget(state, group)
+        if not (group.completed or group.own_failures):
+            return None  # all had failed when they were recorded
     elif group.purpose is EpisodePurpose.EVALUATE:
         evaluation.absorb(state, group)
     elif group_policy.is_usable(state.config, group):

@@ -1,9 +1,8 @@
 """Episodes out and their endings in.
 
-Invariants: an admitted group is stored with the messages that start it; every member ends exactly
-once (`groups.Group.expects`); a member that is silent past the deadline, or failed in a way that
-trying again can help, is started again with the next attempt number until its attempts are used up.
-Attempts that nobody could play, for want of a worker, don't count among these.
+Invariants: an admitted group is stored with the messages that start it; every member ends exactly once
+(`groups.Group.expects`); a member that is silent past the deadline, or failed in a way that trying again can help, is started
+again with the next attempt number until its attempts are used up. Attempts that nobody could play don't count among these.
 Nothing is sent to an environment that nobody hosts: its queue is its workers', and goes some time after the
 last of them. What was lost with it is started anew when one comes.
 """
@@ -13,13 +12,14 @@ from warren_gateway.coordinator.rollouts import (
     conversations,
     failure_limits,
     group_policy,
+    retelling,
     starting,
     tasks,
 )
 from warren_gateway.coordinator.rollouts.admission import has_capacity
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
-from warren_gateway.coordinator.rollouts.starting import episode_s, policy
+from warren_gateway.coordinator.rollouts.starting import deadline_s, episode_s, policy
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
@@ -41,10 +41,9 @@ def admit(
 ) -> int:
     """Start up to this many groups, of `n_members` or what the config says; how many it were.
 
-    It stops when the run, or the environment whose turn it is, has as many episodes in flight as it
-    may, or as are its share of the env workers' places, or when nobody hosts it: weights stay exact, and
-    the next are admitted when episodes have ended. Of many, the next decision, which follows at once, starts
-    the next.
+    It stops when the run, or the environment whose turn it is, has as many episodes in flight as it may, or as are its
+    share of the env workers' places, or when nobody hosts it: weights stay exact, and the next are admitted when episodes
+    have ended. Of many, the next decision, which follows at once, starts the next.
     """
     for n_started in range(n_groups):
         environment = conversations.next_environment(state, purpose)
@@ -70,7 +69,7 @@ def score(state: CoordinatorState, group: Group) -> bool:
     """Have the members played through once more that are to be scored; whether there was room for them."""
     if not _may_start(state, group.environment, group.n_missing):
         return False
-    group.deadline_s = state.now_s + episode_s(state.config, group.environment)
+    group.deadline_s = deadline_s(state, group.environment)
     state.rollouts.groups[group.id] = group
     state.rollouts.n_started_now += group.n_missing
     _start(state, group, group.missing)
@@ -97,7 +96,7 @@ def _admit(
         environment=environment,
         task_index=task_index,
         min_version=policy(state, purpose).min_version,
-        deadline_s=state.now_s + episode_s(state.config, environment),
+        deadline_s=deadline_s(state, environment),
         attempts=[1] * n_members,
         evaluation=starting.evaluation_number(state, purpose),
     )
@@ -118,7 +117,8 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
     if isinstance(item.outcome, Failed):
         if group.excuses(item.outcome):
             return None  # it starts anew when its time is up, or somebody is there again
-        failure_limits.note_failures(state, group.environment, item.outcome)
+        if group.scores is None or item.spec.member in group.scores.ended:
+            failure_limits.note_failures(state, group.environment, item.outcome)
     again = state.rollouts.groups.note_ending(
         group, item, position, max_attempts=group_policy.max_attempts(state.config, group)
     )
@@ -134,8 +134,8 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
 def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
     """Start members again that are past their deadline; the groups that this decides.
 
-    That counts for nothing where nobody could play them for a part of the time; and while nobody can, for
-    want of a worker, they are postponed, at the latest when their queue is forgotten with what it held.
+    That counts for nothing where nobody could play them for a part of the time; and while nobody can, they are
+    postponed, at the latest when their queue is forgotten with what it held.
     """
     decided: list[Group] = []
     if not _may_expire(state.rollouts, state.now_s, is_sampled=is_sampled):
@@ -269,14 +269,14 @@ def _restart(state: CoordinatorState, group: Group, members: list[int]) -> None:
 
 
 def _begin_time(state: CoordinatorState, group: Group) -> None:
-    deadline_s = state.now_s + episode_s(state.config, group.environment)
-    state.rollouts.groups.set_deadline(group, deadline_s)
+    state.rollouts.groups.set_deadline(group, deadline_s(state, group.environment))
 
 
 def _start(state: CoordinatorState, group: Group, members: "range | list[int]") -> None:
     environment = state.config.environment_of(group.environment)
     if conversations.are_learned(state.config, group.purpose):
         return conversations.start(state, group, members)
+    members = retelling.tell(state, group, members)
     item_for = starting.start_item if group.scores is None else starting.scoring_item
     items = [item_for(state, group, environment, member) for member in members]
     owner = played_by(environment, state.owner)

@@ -1,4 +1,4 @@
-"""Evaluation: fresh episodes with one pinned policy version, always on the same tasks.
+"""Evaluation: fresh episodes with one pinned policy version, always on the same tasks; or what other runs recorded.
 
 Invariant: an evaluation that a published step makes due happens once, however many fall due while
 another one is under way: they wait, in the order of steps, and are stored with every change. Each is of
@@ -6,6 +6,8 @@ the version that its step led to. Trainers keep the newest versions only; where 
 will be once the ops in the log are applied, the next one that stays takes its place, and the report says so.
 Those that fall to the same version are answered by the same episodes: others would tell nothing new.
 The version under evaluation is kept for as long as that takes.
+
+Of what is recorded, what is planned is what was read: groups are counted in its order, and nobody is asked for any.
 """
 
 from typing import Literal
@@ -79,6 +81,8 @@ def cut_short(state: CoordinatorState) -> None:
     evaluation = state.rollouts.evaluation
     if evaluation is None:
         return
+    if state.config.evaluates_recorded:
+        return _count_recorded(state, evaluation, EvaluationState.CUT_SHORT)
     for group in list(state.rollouts.groups.values()):
         if group.purpose is EpisodePurpose.EVALUATE and (group.ended or group.failures):
             _count(state, evaluation, group)
@@ -99,6 +103,7 @@ def _start(
     due: list[DueEvaluation],
     policy: tuple[int, str | None],
 ) -> None:
+    is_recorded = state.config.evaluates_recorded
     tasks.rewind(state.rollouts, EpisodePurpose.EVALUATE, range(len(state.config.environments)))
     state.rollouts.n_evaluations += 1
     evaluation = state.rollouts.evaluation = EvaluationProgress(
@@ -107,7 +112,7 @@ def _start(
         due=due,
         version=policy[0],
         policy_url=policy[1],
-        n_episodes=config.episodes,
+        n_episodes=0 if is_recorded else config.episodes,
         started_s=state.now_s,
     )
     state.change.evaluations_begun.append(
@@ -116,7 +121,7 @@ def _start(
             "occasion": when,
             "step": evaluation.step,
             "version": evaluation.version,
-            "n_planned": config.episodes,
+            "n_planned": evaluation.n_episodes,
             "samples": config.samples,
             "state": EvaluationState.RUNNING.value,
             "started_s": state.now_s,
@@ -127,7 +132,7 @@ def _start(
 def _end(state: CoordinatorState, evaluation: EvaluationProgress, how: EvaluationState) -> None:
     state.rollouts.evaluation = None
     ended = {"state": how.value, "ended_s": state.now_s}
-    state.change.evaluations_ended[evaluation.number] = ended
+    state.change.evaluations_changed[evaluation.number] |= ended
 
 
 def _policy_for(learning: LearningState, due: DueEvaluation) -> tuple[int, str | None]:
@@ -154,6 +159,8 @@ def advance(state: CoordinatorState) -> None:
     evaluation, config = state.rollouts.evaluation, state.config.evaluation
     if evaluation is None or config is None:
         return
+    if state.config.evaluates_recorded:
+        return _count_recorded(state, evaluation)
     left = (evaluation.n_episodes - evaluation.n_admitted) // config.samples
     if left > 0:
         n_tasks = episodes.admit(state, EpisodePurpose.EVALUATE, left, n_members=config.samples)
@@ -170,9 +177,32 @@ def absorb(state: CoordinatorState, group: Group) -> None:
         _report(state, evaluation, EvaluationState.COMPLETE)
 
 
+def _count_recorded(
+    state: CoordinatorState, evaluation: EvaluationProgress, how: EvaluationState | None = None
+) -> None:
+    """All that were read; it is complete once nothing more comes, or ends in another way."""
+    ready, state.rollouts.ready = state.rollouts.ready, []
+    for group in ready:
+        state.source.close(state, group, "evaluated")
+        _add(evaluation, group)
+        evaluation.n_episodes += group.n_members
+        evaluation.samples = max(evaluation.samples, group.n_members)
+    if ready:
+        counted = {"n_planned": evaluation.n_episodes, "samples": evaluation.samples}
+        state.change.evaluations_changed[evaluation.number] |= counted
+    if state.source.is_dry():
+        _report(state, evaluation, EvaluationState.COMPLETE)
+    elif how is not None:
+        _report(state, evaluation, how)
+
+
 def _count(state: CoordinatorState, evaluation: EvaluationProgress, group: Group) -> None:
     """All that have ended of it."""
     episodes.close(state, group, "evaluated")
+    _add(evaluation, group)
+
+
+def _add(evaluation: EvaluationProgress, group: Group) -> None:
     outcomes = [outcome for _, outcome in group.completed]
     evaluation.n_ended += len(outcomes)
     evaluation.n_failed += len(group.failures)
@@ -223,8 +253,16 @@ def _completed(
             "episodes": float(evaluation.n_ended),
             "failed": float(evaluation.n_failed),
             "duration_s": state.now_s - evaluation.started_s,
-            "version": float(evaluation.version),
-            "versions_late": float(n_late),
-            "waiting": float(len(state.rollouts.due_evaluations)),
+            **({} if state.config.evaluates_recorded else _of_policy(state, evaluation, n_late)),
         },
     )
+
+
+def _of_policy(
+    state: CoordinatorState, evaluation: EvaluationProgress, n_late: int
+) -> dict[str, float]:
+    return {
+        "version": float(evaluation.version),
+        "versions_late": float(n_late),
+        "waiting": float(len(state.rollouts.due_evaluations)),
+    }

@@ -47,4 +47,6 @@ def _outcome(group: Group, member: int) -> dict[str, Any]:
         outcome |= {"failure": failure.kind.value, "reason": failure.reason}
     if (position := group.counted.get(member)) is not None:
         outcome["position"] = int(position)
+    if group.task is not None and group.scores is not None:
+        outcome |= {"task": group.task, "recorded": group.scores.episode(member)}
     return outcome

@@ -4,6 +4,7 @@ Invariant: attempts of one member differ in number, deadline and policy version,
 """
 
 import hashlib
+import math
 
 from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -81,6 +82,7 @@ def _spec_to_score(
 ) -> EpisodeSpec:
     changes = {
         "group": group.id,
+        "purpose": group.purpose,
         "environment_number": group.environment,
         "run_owner": state.owner,
         "owner": played_by(environment, state.owner),
@@ -149,6 +151,13 @@ def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig)
 def episode_s(config: TrainConfig, environment: int) -> float:
     """How long an episode may take."""
     return config.environment_of(environment).episode_s or config.limits.episode_s
+
+
+def deadline_s(state: CoordinatorState, environment: int) -> float:
+    """When an episode that starts now is late; what nobody plays never is."""
+    if not state.uses_environments:
+        return math.inf
+    return state.now_s + episode_s(state.config, environment)
 
 
 def policy(state: CoordinatorState, purpose: EpisodePurpose) -> PolicyRef:

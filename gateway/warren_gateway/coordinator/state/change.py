@@ -60,7 +60,9 @@ class Change:
     """The same of groups that another run recorded."""
     evaluations_begun: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of evaluations."""
-    evaluations_ended: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
+    evaluations_changed: dict[int, dict[str, Any]] = field(
+        default_factory=lambda: defaultdict[int, dict[str, Any]](dict)
+    )
     """By number, columns of these rows that change."""
     ops: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Rows of ops appended to the log."""
@@ -89,7 +91,8 @@ class Change:
     """Most items in one message, for addresses that should get small ones."""
 
     def send(self, address: WorkQueue | Stream | Topic, *items: Item) -> None:
-        self.posts[address].extend(items)
+        if items:
+            self.posts[address].extend(items)
 
     def end_job(self) -> None:
         self.job["state"], self.is_job_over = "over", True
@@ -99,7 +102,7 @@ class Change:
         return not (
             self.run or self.model or self.job or self.admitted or self.restarted or self.closed
             or self.replayed or self.ops or self.answers or self.history or self.reports or self.saved
-            or self.evaluations_begun or self.evaluations_ended
+            or self.evaluations_begun or self.evaluations_changed
             or self.deleted or self.prune_ops_to or self.posts or self.used
             or not self.client.is_empty
         )  # fmt: skip
@@ -173,9 +176,8 @@ class Change:
         if self.evaluations_begun:
             rows = [{"run_id": run_id, **row} for row in self.evaluations_begun]
             session.exec(insert(EvaluationRow), params=rows)
-        if self.evaluations_ended:
-            ended = self.evaluations_ended.items()
-            params = [{"run_id": run_id, "number": number, **columns} for number, columns in ended]
+        for number, columns in self.evaluations_changed.items():
+            params = [{"run_id": run_id, "number": number, **columns}]
             session.exec(update(EvaluationRow), params=params)
 
     def _apply_ops(self, session: Session, model_id: str) -> None:
@@ -237,8 +239,16 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
 
 
 def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> dict[str, Any]:
-    row_id = replayed_id(run_id, group.id, group.reading.epoch)
-    return _group_row(group, run_id) | {"id": row_id, "is_open": False, "outcomes": outcomes}
+    """Of another run's group, or of the own one that stands for it in an evaluation."""
+    is_own = group.scores is not None
+    return _group_row(group, run_id) | {
+        "id": group.id if is_own else replayed_id(run_id, group.id, group.reading.epoch),
+        "deadline_s": 0.0,
+        "is_open": False,
+        "outcomes": outcomes,
+        "task_number": group.task_number,
+        "category": group.category,
+    }
 
 
 def replayed_id(run_id: str, group_id: str, epoch: int) -> str:
@@ -250,6 +260,10 @@ def recorded_id(row_id: str) -> tuple[GroupId, int]:
     """The id that a group has in the recording, and the epoch of the row."""
     group_id, _, replay = row_id.rpartition("@")
     return GroupId(group_id), int(replay.partition("+")[2] or 0)
+
+
+def group_of(episode: str) -> GroupId:
+    return GroupId(episode.rpartition(".")[0])
 
 
 def op_row(model_id: str, number: int, kind: str, item: Item) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from warren_gateway.coordinator.state.rows import Rows, RowsOfSplit
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
 from warren_gateway.wish import Wish
-from warren_schemas.config import ClientSource, LimitsConfig, RecordedSource, TrainConfig
+from warren_schemas.config import ClientSource, LimitsConfig, TrainConfig
 from warren_schemas.datasets.sampled import is_recorded
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import (
@@ -131,7 +131,10 @@ class CoordinatorState:
     @property
     def plays_episodes(self) -> bool:
         """Whether the run needs samplers and environments."""
-        return self.source.is_live or self.config.evaluation is not None
+        is_evaluated_live = (
+            self.config.evaluation is not None and not self.config.evaluates_recorded
+        )
+        return self.source.is_live or is_evaluated_live
 
     @property
     def needs_samplers(self) -> bool:
@@ -154,8 +157,7 @@ class CoordinatorState:
     @property
     def uses_environments(self) -> bool:
         """Whether env workers play its episodes, or play recorded ones through once more."""
-        source = self.config.source
-        return self.plays_episodes or (isinstance(source, RecordedSource) and source.is_scored)
+        return self.plays_episodes or self.config.is_scored
 
     @property
     def needs_environments(self) -> bool:

@@ -64,7 +64,12 @@ class Group:
     reading: Reading = FIRST_READING
     """In which another run's group was read."""
     scores: "Group | None" = None
-    """The recorded group whose episodes are scored anew. Nothing of the group that does it is stored."""
+    """The recorded group whose episodes are scored anew, or evaluated. Nothing of the group that does it is stored before
+    its evaluation has counted it."""
+    lost: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
+    """Of a recorded group, the endings of the members that failed."""
+    task: str | None = None
+    """Of a recorded group that is evaluated, which task it is in every evaluation (`evaluations.task_keys`)."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     sampling_gpu_s: float = 0.0

@@ -35,6 +35,9 @@ class EvaluationProgress(BaseModel):
     """The policy version that plays."""
     policy_url: str | None
     n_episodes: int
+    """Planned; of recorded episodes, those that were read."""
+    samples: int = 1
+    """Of recorded episodes, the most in one group."""
     n_admitted: int = 0
     n_ended: int = 0
     n_failed: int = 0

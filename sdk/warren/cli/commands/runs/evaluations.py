@@ -3,6 +3,7 @@
 For example:
     warren eval run --model warren/tiny --env guess --episodes 64
     warren eval run --policy last@best --samples 4 --temperature 1
+    warren eval recorded last --where min_version=300
     warren eval show last
     warren eval compare BASELINE last
 """
@@ -16,21 +17,23 @@ from cyclopts import Parameter
 
 from warren.cli import codes
 from warren.cli.commands.runs.runs import RunName
+from warren.cli.commands.runs.trajectories import From
 from warren.cli.connecting import connected
 from warren.cli.follow import follow
 from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.client import Client
 from warren.comparing import Comparison
 from warren.comparing import compare as compared
-from warren.configs import read_config
+from warren.configs import read_config, read_filter
 from warren.display.evaluation import print_comparison, print_report
 from warren.display.output import make_output, print_json
 from warren.errors import ConfigurationError
 from warren.evaluations.handle import Evaluation
+from warren.streams.recording import parse_beginning, recorded_source
 from warren_schemas.base import Frozen
 from warren_schemas.http import EvaluationReport
 
-__all__ = ["compare", "run", "show"]
+__all__ = ["compare", "recorded", "run", "show"]
 
 Evaluated = Annotated[
     str,
@@ -96,6 +99,80 @@ def run(
             chosen, policy=policy, model=model, adapter=adapter, environments=env, episodes=episodes,
             samples=samples, temperature=temperature,
         )  # fmt: skip
+
+    return asyncio.run(_run(submit, gateway, detach=detach, as_json=json))
+
+
+def recorded(
+    run: RunName | None = None,
+    /,
+    *,
+    config: Annotated[
+        Path | None,
+        Parameter(
+            help="YAML config whose environments are those of the results, and score; that of RUN."
+        ),
+    ] = None,
+    score: Annotated[
+        bool,
+        Parameter(help="The environments of the config reward the answers anew, on env workers."),
+    ] = False,
+    also: Annotated[
+        tuple[str, ...], Parameter(help="A run whose recording comes after it; repeatable.")
+    ] = (),
+    where: Annotated[
+        tuple[str, ...],
+        Parameter(help="KEY=VALUE that groups must meet, min_version=300; repeatable."),
+    ] = (),
+    from_: From = None,
+    from_archive: Annotated[
+        bool, Parameter(help="Read the archive of the run, not its stream.")
+    ] = False,
+    dataset: Annotated[
+        str | None, Parameter(help="Uploaded trajectories, in place of RUN.")
+    ] = None,
+    model: Annotated[
+        str | None, Parameter(help="Base model that is told with the results.")
+    ] = None,
+    env: Annotated[
+        tuple[str, ...], Parameter(help="Environment instead of those of the config; repeatable.")
+    ] = (),
+    set_: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", help="KEY=VALUE that overrides the file; repeatable."),
+    ] = (),
+    detach: Annotated[bool, Parameter(help="Submit, print the run's id and exit.")] = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Evaluate what a run recorded, with the rewards that it has or with others (--score), and show the results.
+
+    Nothing is sampled. Without --config the environments are those of RUN; --dataset needs --config, or --model and --env.
+
+    For example:
+        warren eval recorded last
+        warren eval recorded monday --also tuesday --where min_version=300 --where max_version=300
+        warren eval recorded last --score --config other_rewards.yaml
+        warren eval recorded --dataset monday --model warren/tiny --env guess
+    """
+    if set_ and config is None:
+        raise ConfigurationError("--set needs a --config file")
+    if (run is None) == (dataset is None):
+        raise ConfigurationError("warren eval recorded needs either a RUN or --dataset")
+    chosen = None if config is None else read_config(config, set_)
+    start, filter_ = parse_beginning(from_) if from_ else None, read_filter(where)
+
+    async def submit(client: Client) -> Evaluation:
+        source = recorded_source(
+            None if run is None else (await client.run(run)).id,
+            start,
+            also=[(await client.run(name)).id for name in also],
+            where=filter_,
+            from_archive=from_archive,
+            score=score,
+            dataset=dataset,
+        )
+        return await client.evaluate(chosen, recorded=source, model=model, environments=env)
 
     return asyncio.run(_run(submit, gateway, detach=detach, as_json=json))
 

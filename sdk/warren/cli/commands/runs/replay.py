@@ -108,8 +108,8 @@ def replay(
     """Train on the recorded trajectories of a run, export them, or page through them.
 
     A replay (--into) trains a new model without samplers, and without environments unless they are to
-    score anew (--score), with importance sampling by the recorded logprobs. It also follows a run that
-    is still running.
+    score anew (--score), with importance sampling by the recorded logprobs. With a config that trains nothing it
+    evaluates (see `warren eval recorded`). It also follows a run that is still running.
 
     For example:
         warren replay last --into config.yaml --set algorithm.loss=importance_sampling
@@ -128,7 +128,7 @@ def replay(
     if into is not None:
         _refuse_reading_options(limit, all_attempts=all_attempts)
         config = read_config(into, set_)
-        _refuse_unused(config, set_)
+        _refuse_unused(config.left_out_of_replay(is_scored=score), set_)
         chosen = read_filter(where)
         source = _Source(
             run, dataset, also, start, chosen, epochs, shuffle_window, from_archive, score
@@ -172,11 +172,11 @@ def _refuse_reading_options(limit: int | None, *, all_attempts: bool) -> None:
         )
 
 
-def _refuse_unused(config: TrainConfig, overrides: Sequence[str]) -> None:
+def _refuse_unused(unused: Sequence[str], overrides: Sequence[str]) -> None:
     """A file may be that of the run that is replayed; what was asked for besides must have an effect."""
     for override in overrides:
         key = override.partition("=")[0].strip()
-        if any(f"{path}.".startswith(f"{key}.") for path in config.of_live_episodes()):
+        if any(f"{path}.".startswith(f"{key}.") for path in unused):
             raise ConfigurationError(
                 f"--set {key} has no effect in a replay",
                 hint="What was sampled, how and when, stands in the recording; leave it out.",
@@ -214,7 +214,7 @@ async def _replay(
         )
         if not detach:
             if not as_json:
-                if unused := config.of_live_episodes():
+                if unused := config.left_out_of_replay(is_scored=source.score):
                     output.line(f"A replay has no use for {', '.join(unused)}: left out.", "dim")
                 output.line(f"Submitted {run.id}; Ctrl-C lets go of it, and it goes on.", "dim")
             return await follow_run(client, run, output, as_json=as_json)
