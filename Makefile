@@ -27,6 +27,7 @@ GYMNASIUM  := .venv-gymnasium/installed
 GEM        := .venv-gem/installed
 MCP        := .venv-mcp/installed
 TEXTARENA  := .venv-textarena/installed
+TEXTWORLD  := .venv-textworld/installed
 VERIFIERS  := .venv-verifiers/installed .venv-verifiers_v0/installed
 BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier agents
 
@@ -94,10 +95,10 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(TEXTARENA) $(GEM) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
-$(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
+$(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

@@ -4,5 +4,6 @@ fork_server         imports the package once, and forks a process for each episo
 gem_episode         games of GEM
 gymnasium_episode   episodes of Gymnasium and MiniGrid as text
 textarena_episode   games of TextArena for one player
+textworld_episode   games of TextWorld, which it makes
 verifiers_episode   tasksets of verifiers, and verifiers_v0_episode its older environments
 """

@@ -1,0 +1,1 @@
+"""Games of TextWorld, in the virtual environment `textworld`."""
