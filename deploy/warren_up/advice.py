@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from warren_schemas.base_models.names import UPLOADED, is_uploaded
 from warren_schemas.control import WorkerRole
 
 _BASE_MODEL = "--base-model"
@@ -25,6 +26,8 @@ class StartAgain:
         if role is WorkerRole.ENVIRONMENT:
             command = self._command("--env", "module:Class")
             return f"{again}: {command} (of an environment named {offer})"
+        if is_uploaded(offer):
+            return f"{again}: {self._command('--may-load', f'{UPLOADED}*')}"
         if offer in self.base_models:
             return f"{again}: {self._command()}"
         chosen = () if self._names_base_models else self.base_models

@@ -84,6 +84,7 @@ class Site:
             models_folder=warren_home() / "models",
             tell=tell,
             checkpoint_url=(self.home / "checkpoints").as_uri(),
+            models_url=self.gateway().models_url,
             log_dir=self.logs,
             seed=0,  # of the only sampler, which need not differ from others
         )

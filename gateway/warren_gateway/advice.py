@@ -6,6 +6,7 @@ starts what is missing.
 
 from typing import Protocol
 
+from warren_schemas.base_models.names import UPLOADED, is_uploaded
 from warren_schemas.control import WorkerRole
 
 
@@ -35,13 +36,20 @@ class SeparateWorkers:
         if role is WorkerRole.ENVIRONMENT:
             command = "warren env-worker --env module:Class"
             return f"start one with: {command} (of an environment named {offer})"
-        return f"start one with: warren gpu-worker --base-model {offer}"
+        return f"start one with: {_worker(offer)}"
 
     def more_capacity(self, base_model: str, *, is_full: bool) -> str | None:
-        return f"start another trainer with: warren gpu-worker --base-model {base_model}"
+        return f"start another trainer with: {_worker(base_model)}"
 
     def more_gpus(self, base_model: str, n_gpus: int) -> str:
         return f"{self.start(WorkerRole.TRAINER, base_model)} --devices {n_gpus}"
+
+
+def _worker(base_model: str) -> str:
+    """One that has it, or that may load it."""
+    if is_uploaded(base_model):
+        return f"warren gpu-worker --base-model warren/tiny --may-load '{UPLOADED}*'"
+    return f"warren gpu-worker --base-model {base_model}"
 
 
 SEPARATE_WORKERS = SeparateWorkers()

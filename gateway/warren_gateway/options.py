@@ -24,6 +24,9 @@ _NAMES = {
     "adapters_url": Parameter(
         name="--uploaded-adapters", env_var="WARREN_ADAPTERS_URL", show_default=False
     ),
+    "models_url": Parameter(
+        name="--uploaded-models", env_var="WARREN_MODELS_URL", show_default=False
+    ),
     "public_url": Parameter(env_var="WARREN_PUBLIC_URL", show_default=False),
 }
 name_options(GatewayOptions, _NAMES)

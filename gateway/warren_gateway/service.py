@@ -29,6 +29,7 @@ from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.reading import ArchivedRun
 from warren_gateway.archive.service import Archive
+from warren_gateway.base_models.service import BaseModels
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.checking.service import Checking
 from warren_gateway.coordinator.service import Coordinators
@@ -108,6 +109,13 @@ def _datasets(store: Store, settings: GatewaySettings, limits: OwnerLimits) -> D
     return Datasets(store, settings.datasets_url, settings.home / "cache" / "datasets", limits)
 
 
+def _base_models(
+    store: Store, settings: GatewaySettings, datasets: Datasets, limits: OwnerLimits
+) -> BaseModels:
+    url, most_gib = settings.models_url, settings.uploaded_model_gib
+    return BaseModels(store, url, datasets.uploads, limits, most_gib)
+
+
 async def _serve(
     store: Store,
     broker: Broker,
@@ -147,6 +155,7 @@ async def _serve(
         evaluations=Evaluations(store),
         datasets=datasets,
         adapters=Adapters(store, settings.adapters_url, datasets.uploads, limits),
+        base_models=_base_models(store, settings, datasets, limits),
         remote_sessions=RemoteSessions(broker, progress.runs, budgets),
         served=served,
         names=ServedNames(store, lambda: served.offered, progress.posted),

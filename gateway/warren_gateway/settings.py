@@ -71,6 +71,11 @@ class GatewayOptions(Frozen):
     adapters_url: str = _in_home("adapters", "file://")
     """Folder or fsspec URL for adapters that users upload; the same at every gateway of a store, and read by the GPU
     workers (default: `adapters` in the home folder)."""
+    models_url: str = _in_home("base-models", "file://")
+    """Folder or fsspec URL for base models that users upload; the same at every gateway of a store, and read by the GPU
+    workers (default: `base-models` in the home folder)."""
+    uploaded_model_gib: Annotated[float, Field(ge=0, le=1024)] = 32.0
+    """Most GiB of a base model that a user uploads; 0: none is taken."""
     host: str = HOST
     """Address to listen at; `0.0.0.0` for every interface."""
     port: Annotated[int, Field(ge=1, le=65535)] = PORT

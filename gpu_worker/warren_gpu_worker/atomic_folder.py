@@ -47,6 +47,7 @@ class _FileSystem(Protocol):
     """What is used of `fsspec.AbstractFileSystem`, which has no types."""
 
     def exists(self, path: str) -> bool: ...
+    def size(self, path: str) -> int: ...
     def glob(self, path: str) -> list[str]: ...
     def ls(self, path: str, detail: bool) -> list[_Entry]: ...
     def makedirs(self, path: str, exist_ok: bool) -> None: ...
@@ -151,6 +152,12 @@ def fetch_unsealed(
     fs, path = _open(url)
     for name in names:
         fs.get_file(f"{path}/{name}", str(folder / name), callback=_each_piece(progress))
+
+
+def file_sizes(url: str, names: Iterable[str]) -> list[int]:
+    """In bytes, of these files of a folder. Raises `OSError`."""
+    fs, path = _open(url)
+    return [fs.size(f"{path}/{name}") for name in names]
 
 
 def delete_folder(url: str) -> None:

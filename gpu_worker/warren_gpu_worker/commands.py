@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from warren_gpu_worker.options import GPU_DEFAULTS, Adapters, BaseModels, GpuOptions
+from warren_gpu_worker.options import GPU_DEFAULTS, Adapters, BaseModels, GpuOptions, UploadedModels
 from warren_schemas.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def gpu_worker(
     broker: Annotated[str | None, Parameter(env_var="WARREN_BROKER_URL")] = None,
     base_model: BaseModels = (),
     adapter: Adapters = (),
+    uploaded_models: UploadedModels = None,
     options: GpuOptions = GPU_DEFAULTS,
 ) -> None:
     """Sample from base models and train policies on them.
@@ -48,20 +49,25 @@ def gpu_worker(
         raise ConfigurationError(
             "a GPU worker needs a base model", hint="Give --base-model, for example warren/tiny."
         )
-    _run(broker, _settings(base_model, adapter, options))
+    _run(broker, _settings(base_model, adapter, uploaded_models, options))
 
 
 def _settings(
-    base_models: Sequence[str], adapters: Sequence[str], options: "GpuWorkerOptions"
+    base_models: Sequence[str],
+    adapters: Sequence[str],
+    models_url: str | None,
+    options: "GpuWorkerOptions",
 ) -> "GpuWorkerSettings":
     """Builds or downloads the base models."""
     from warren_gpu_worker.base_models import UnknownBaseModel
     from warren_gpu_worker.options import chosen
     from warren_gpu_worker.settings import warren_home
 
+    elsewhere = {} if models_url is None else {"models_url": models_url}
+    models_folder = warren_home() / "models"
     try:
         return chosen(
-            options, base_models, adapters, models_folder=warren_home() / "models", tell=_tell
+            options, base_models, adapters, models_folder=models_folder, tell=_tell, **elsewhere
         )
     except (UnknownBaseModel, OSError, ValueError) as error:
         raise ConfigurationError(str(error)) from error

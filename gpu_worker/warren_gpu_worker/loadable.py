@@ -2,7 +2,7 @@
 
 A folder is the one that its path leads to when the worker starts, and a pattern of folders (`/models/*`) stands for those
 that are there then, but for names that no queue can have and second ones of a name; any other one for the names of
-base models that are built in or on the Hugging Face hub.
+base models that are built in, on the Hugging Face hub, or were uploaded by users (`warren/uploaded-*`).
 
 Invariants: what a pattern lets a run name is never taken for a folder of this machine; what was refused is not tried again,
 unless `MOST_REFUSED` others were since.
@@ -13,10 +13,13 @@ from pathlib import Path
 
 from warren_gpu_worker.base_models import named_choices, resolve_base_models, resolve_name
 from warren_gpu_worker.base_models.registry import Check, Tell
-from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.base_models.uploaded import UploadedModels
+from warren_gpu_worker.settings import GpuWorkerSettings, warren_home
+from warren_schemas.base_models.names import is_uploaded
 from warren_schemas.control import CannotLoad
 from warren_schemas.text.patterns import is_pattern, names_one
 
+GIB = 1024**3
 MOST_REFUSED = 64
 """Names that are told of; a pattern lets runs name any number of them."""
 
@@ -30,6 +33,8 @@ class Loadable:
         self._ours = settings.base_models if found else {}
         self._choices |= self._ours
         self._reasons: dict[str, str] = {}
+        cache, most_bytes = warren_home() / "cache" / "base-models", settings.model_cache_gib * GIB
+        self._uploaded = UploadedModels(settings.models_url, cache, int(most_bytes))
 
     def names(self, but: Collection[str]) -> tuple[str, ...]:
         """Names and patterns of names, without these and what was refused."""
@@ -51,7 +56,10 @@ class Loadable:
         self, base_model: str, models_folder: Path, tell: Tell, check: Check
     ) -> dict[str, str]:
         """Its name and folder, of the worker's own as it was started; downloads what is missing, and blocks. Raises
-        `UnknownBaseModel`, and what the hub's libraries raise."""
+        `UnknownBaseModel`, `CantFetch`, and what the hub's libraries raise."""
+        if is_uploaded(base_model):
+            tell(f"fetching {base_model} from the gateway's store")
+            return {base_model: self._uploaded.fetch(base_model)}
         if (folder := self._ours.get(base_model)) is not None:
             return {base_model: folder}
         if (choice := self._choices.get(base_model)) is None:

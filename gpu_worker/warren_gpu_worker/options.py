@@ -62,6 +62,17 @@ Adapters = Annotated[
 ]
 
 
+UploadedModels = Annotated[
+    str | None,
+    Parameter(
+        name="--uploaded-models",
+        env_var="WARREN_MODELS_URL",
+        help="Where gateways keep the base models that users upload, as their own option of this name says; by default"
+        " base-models in WARREN_HOME. They are loaded if --may-load 'warren/uploaded-*' is given.",
+    ),
+]
+
+
 def chosen(
     options: GpuWorkerOptions,
     base_models: Sequence[str],

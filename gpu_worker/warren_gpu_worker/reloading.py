@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from warren_gpu_worker.base_models.hub_size import HubSize, free_cache_bytes, hub_size
+from warren_gpu_worker.base_models.uploaded import NoRoom
 from warren_gpu_worker.fitting import DeviceMemory, no_room, too_large, too_many
 from warren_gpu_worker.loadable import Loadable
 from warren_gpu_worker.settings import GpuWorkerSettings, warren_home
@@ -163,6 +164,8 @@ class Reloading:
             reason = self._obstacle(found)
         except _CantLoad:
             raise
+        except NoRoom as error:
+            raise _CantLoad(str(error), str(error)) from error
         except Exception as error:  # of the hub's libraries, or of files that are not what they say
             raise _CantLoad(_NOT_FOUND, f"{type(error).__name__}: {error}") from error
         if reason is not None:

@@ -26,6 +26,10 @@ def default_checkpoint_url() -> str:
     return (warren_home() / "checkpoints").as_uri()
 
 
+def default_models_url() -> str:
+    return (warren_home() / "base-models").as_uri()
+
+
 class VllmSettings(Frozen):
     """What only vLLM needs to know."""
 
@@ -84,6 +88,9 @@ class GpuWorkerOptions(Frozen):
     may_load: tuple[str, ...] = ()
     """A base model, given as to --base-model, that this worker loads in the place of its own while it is idle and a
     run waits for it; or a pattern of names (Qwen/*) or folders (/models/*); repeatable."""
+    model_cache_gib: PositiveFloat = 200.0
+    """Most GiB of base models that users uploaded and this worker has loaded, in `cache` of WARREN_HOME; the least
+    recently used ones are dropped."""
     on_new_weights: OnNewWeights = "keep"
     """What happens to turns in flight when their policy is updated: `keep` (continue with the cache),
     `recompute` (continue with a recomputed cache) or `drain` (finish first; new turns wait)."""
@@ -173,5 +180,7 @@ class GpuWorkerOptions(Frozen):
 class GpuWorkerSettings(GpuWorkerOptions):
     base_models: Annotated[dict[str, str], Field(min_length=1)]
     """Name -> local folder (see `base_models.resolve_base_models`)."""
+    models_url: str = Field(default_factory=default_models_url)
+    """Where gateways keep the base models that users upload."""
     adapters: dict[str, str] = Field(default_factory=dict)
     """Adapters that training may start with: name -> folder in peft's format, or its fsspec URL."""

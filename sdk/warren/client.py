@@ -11,12 +11,13 @@ from typing import Self
 from urllib.parse import quote, urlencode
 
 from warren.access import Access
-from warren.adapters.handle import Adapters, model_with
+from warren.adapters.client import Client as UploadClient
+from warren.adapters.handle import model_with
 from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.configs import ConfigLike, submission, to_config
 from warren.connection.renewals import Renewals
 from warren.connection.transport import Transport
-from warren.datasets.handle import Dataset, Datasets
+from warren.datasets.handle import Dataset
 from warren.episodes.taking import Episodes, TaskT
 from warren.errors import NotFound
 from warren.evaluations.configs import config_of_evaluation, evaluated, of_recorded
@@ -28,7 +29,6 @@ from warren.pending import pending
 from warren.run import Run
 from warren.settings import Settings, find_settings
 from warren.streams.recording import Beginning, recorded_source
-from warren.trainable.creating import Client as ModelClient
 from warren_schemas.check import RunCheck
 from warren_schemas.config import RecordedSource, RecordingFilter
 from warren_schemas.http import RunList, RunView, ServedList, ServedView, SubmitRun
@@ -36,7 +36,7 @@ from warren_schemas.http.runs import OnDisconnect
 from warren_schemas.ids import RunId
 
 
-class Client(ModelClient):
+class Client(UploadClient):
     """Use it as `async with warren.connect() as client`."""
 
     def __init__(self, transport: Transport) -> None:
@@ -65,16 +65,6 @@ class Client(ModelClient):
     def access(self) -> Access:
         """Users, API keys and the audit log."""
         return Access(self._transport)
-
-    @property
-    def datasets(self) -> Datasets:
-        """Data sets: upload, find, delete."""
-        return Datasets(self._transport)
-
-    @property
-    def adapters(self) -> Adapters:
-        """LoRA adapters of yours: upload, find, delete."""
-        return Adapters(self._transport)
 
     @pending
     async def train(

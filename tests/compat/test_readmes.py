@@ -9,6 +9,7 @@ from tests.compat.test_cli_surface import GOLDEN as COMMAND_LINE
 import warren
 from warren.access import Access
 from warren.adapters.handle import Adapters
+from warren.base_models.handle import BaseModels
 from warren.datasets.handle import Datasets
 from warren_gateway.api.table import ROUTES
 
@@ -31,10 +32,12 @@ HANDLES = {
     "client.access": Access,
     "client.datasets": Datasets,
     "client.adapters": Adapters,
+    "client.base_models": BaseModels,
 }
 NOT_REQUESTS = {
     "client.access",
     "client.adapters",
+    "client.base_models",
     "client.datasets",
     "client.settings",
     "run.id",

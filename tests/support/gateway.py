@@ -21,6 +21,7 @@ from warren_gateway.adapters.service import Adapters
 from warren_gateway.api.app import build_runner
 from warren_gateway.api.parts import Parts
 from warren_gateway.api.table import ROUTES
+from warren_gateway.base_models.service import BaseModels
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.checking.service import Checking
@@ -155,6 +156,9 @@ async def open_gateway(
         datasets=datasets,
         adapters=Adapters(
             store, f"file://{runs_dir}/adapters", datasets.uploads, OwnerLimits(options)
+        ),
+        base_models=BaseModels(
+            store, f"file://{runs_dir}/base-models", datasets.uploads, OwnerLimits(options)
         ),
         remote_sessions=RemoteSessions(broker, runs, pool, sessions),
         served=served,

@@ -1,11 +1,12 @@
 """Deleting adapters, in one transaction; their files go after it, and their rows after those."""
 
-from sqlmodel import Session, col, delete, select
+from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters import stored
 from warren_gateway.adapters.problems import AdapterInUse
 from warren_gateway.datasets import shares
+from warren_gateway.datasets.making import discard
 from warren_gateway.store.tables import AdapterRow, AdapterShareRow, Model, Run, ServedRow
 from warren_schemas.events import RunState
 
@@ -22,16 +23,6 @@ def delete_versions(viewer: Viewer, reference: str, session: Session) -> dict[st
     session.flush()
     shares.end_with_versions(session, AdapterRow, AdapterShareRow, rows[0].owner, rows[0].name)
     return gone
-
-
-def discard(row: AdapterRow) -> None:
-    """It does not exist, and counts as stored until its files are gone; its owner's next one sees to what is left."""
-    row.is_complete, row.created_s = False, 0.0
-
-
-def delete_row(adapter: str, session: Session) -> None:
-    """Of a version whose files are gone."""
-    session.exec(delete(AdapterRow).where(col(AdapterRow.id) == adapter))
 
 
 def _check_unserved(session: Session, reference: str, ids: list[str]) -> None:

@@ -9,25 +9,19 @@ from sqlmodel import Session
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters import stored
 from warren_gateway.datasets import shares
-from warren_gateway.store.tables import AdapterRow, AdapterShareRow
+from warren_gateway.store.tables import AdapterShareRow
 from warren_schemas.http import AdapterView, ShareAdapter
 
 
 def share(viewer: Viewer, wanted: ShareAdapter, session: Session) -> AdapterView:
     """Raises `NoSuchAdapter`, `NoSuchUser`."""
-    row = _newest(session, viewer, wanted)
+    row = stored.owned(session, viewer, wanted.adapter)[0]
     shares.share(session, AdapterShareRow, row.owner, row.name, wanted.user)
     return stored.view(session, viewer, row)
 
 
 def unshare(viewer: Viewer, wanted: ShareAdapter, session: Session) -> AdapterView:
     """Raises `NoSuchAdapter`."""
-    row = _newest(session, viewer, wanted)
+    row = stored.owned(session, viewer, wanted.adapter)[0]
     shares.unshare(session, AdapterShareRow, row.owner, row.name, wanted.user)
     return stored.view(session, viewer, row)
-
-
-def _newest(session: Session, viewer: Viewer, wanted: ShareAdapter) -> AdapterRow:
-    """Of those meant, for who may change them. Raises `NoSuchAdapter`."""
-    rows = stored.owned(session, viewer, wanted.adapter)
-    return max(rows, key=lambda row: (row.created_s, row.id))

@@ -9,10 +9,10 @@ from sqlmodel import Session, col, select
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters.problems import NoSuchAdapter
 from warren_gateway.datasets import shares
-from warren_gateway.datasets.versions import find_version, meant_by
+from warren_gateway.datasets.versions import find_for_use, find_version, owned_versions
 from warren_gateway.store.tables import AdapterRow, AdapterShareRow
 from warren_schemas.adapters.config import AdapterConfig
-from warren_schemas.datasets.names import exact, referred
+from warren_schemas.datasets.names import exact
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http import AdapterView
 from warren_schemas.ids import ModelId
@@ -28,28 +28,16 @@ def find(session: Session, viewer: Viewer, reference: str, *, for_use: bool = Fa
 
     Raises `NoSuchAdapter`.
     """
-    seen = readable_by(viewer)
-    row = find_version(session, AdapterRow, viewer, reference, seen=seen, missing=NoSuchAdapter)
-    if not for_use:
-        return row
-    locked = session.get(AdapterRow, row.id, with_for_update=True, populate_existing=True)
-    if locked is None or not locked.is_complete:  # deleted a moment ago
-        raise NoSuchAdapter(reference)
-    return locked
+    seen, found = readable_by(viewer), find_for_use if for_use else find_version
+    return found(session, AdapterRow, viewer, reference, seen=seen, missing=NoSuchAdapter)
 
 
 def owned(session: Session, viewer: Viewer, reference: str) -> list[AdapterRow]:
-    """The versions that the reference means, all without a digest, locked; for who may change them.
+    """The versions that the reference means, all without a digest, the newest first, locked; for who may change them.
 
     Raises `NoSuchAdapter`.
     """
-    owner = referred(reference).owner or viewer.user
-    of_reference = meant_by(AdapterRow, viewer, reference)
-    query = select(AdapterRow).where(col(AdapterRow.is_complete), of_reference)
-    rows = list(session.exec(query.with_for_update())) if viewer.owns(owner) else []
-    if not rows:
-        raise NoSuchAdapter(reference)
-    return rows
+    return owned_versions(session, AdapterRow, viewer, reference, NoSuchAdapter)
 
 
 def listed(session: Session, viewer: Viewer) -> list[AdapterRow]:

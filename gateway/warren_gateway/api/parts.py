@@ -9,6 +9,7 @@ from warren_gateway.access.callers import Callers
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.adapters.service import Adapters
+from warren_gateway.base_models.service import BaseModels
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.checking.service import Checking
 from warren_gateway.datasets.service import Datasets
@@ -55,6 +56,7 @@ class Parts:
     evaluations: Evaluations
     datasets: Datasets
     adapters: Adapters
+    base_models: BaseModels
     remote_sessions: RemoteSessions
     served: Served
     names: ServedNames

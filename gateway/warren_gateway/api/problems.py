@@ -21,6 +21,7 @@ from warren_gateway.access.problems import (
     UserConflict,
 )
 from warren_gateway.adapters.refusals import ADAPTER_PROBLEMS, of_adapters
+from warren_gateway.base_models.refusals import BASE_MODEL_PROBLEMS, of_base_models
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets.problems import (
     DatasetInUse,
@@ -54,7 +55,7 @@ Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
 _OURS = (
-    *ADAPTER_PROBLEMS, BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyHasEnded, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
+    *ADAPTER_PROBLEMS, *BASE_MODEL_PROBLEMS, BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyHasEnded, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
     NoSuchRun, NoSuchUser, NotPermitted, OutOfOrder, OverBudget, RunHasEnded, RunInUse, StoreUnavailable, UnusableCheckpoint, UnusableDataset,
     UnusableSource, UserConflict, WrongState, WrongUpload, *MODEL_PROBLEMS,
 )  # fmt: skip
@@ -148,6 +149,8 @@ def _of_ours(error: Exception) -> Refusal:
         return _of_datasets(error)
     if isinstance(error, ADAPTER_PROBLEMS):
         return Refusal(*of_adapters(error))
+    if isinstance(error, BASE_MODEL_PROBLEMS):
+        return Refusal(*of_base_models(error))
     if isinstance(error, OverBudget):
         return _over_budget(error)
     if isinstance(error, MODEL_PROBLEMS):

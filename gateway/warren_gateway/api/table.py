@@ -37,7 +37,7 @@ from warren_gateway.api.tinker import sampling as tinker_sampling
 from warren_gateway.api.tinker import sessions as tinker_sessions
 from warren_gateway.api.tinker import training as tinker_training
 from warren_gateway.api.trainable import routes as trainable
-from warren_gateway.api.uploads import adapters, datasets
+from warren_gateway.api.uploads import adapters, base_models, datasets
 
 ROUTES: tuple[Route, ...] = (
     *submission.ROUTES,
@@ -54,6 +54,7 @@ ROUTES: tuple[Route, ...] = (
     *serving.ROUTES,
     *datasets.ROUTES,
     *adapters.ROUTES,
+    *base_models.ROUTES,
     *trainable.ROUTES,
     *openai.ROUTES,
     *tinker_sessions.ROUTES,

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 
 from warren_gateway.datasets import folder
-from warren_gateway.datasets.folder import Folder
+from warren_gateway.datasets.folder import Folder, StoredFile
 from warren_gateway.datasets.problems import WrongUpload
 from warren_schemas.datasets.conversations import BadRow
 from warren_schemas.datasets.rows import Columns, DatasetKind, WrongLine, checked
@@ -77,6 +77,29 @@ def parts_of(files: Folder, owner: str, sha256: str) -> Iterator[bytes]:
                 yield chunk
         if offset == before:
             return
+
+
+def write_whole(
+    uploads: Folder,
+    owner: str,
+    sha256: str,
+    size_bytes: int,
+    written: StoredFile,
+    what: str,
+    wrong: type[ValueError],
+) -> None:
+    """What was uploaded under this digest into a file that is called `what`. Raises `wrong` where it is something else,
+    and what the folders raise."""
+    digest, n_bytes = hashlib.sha256(), 0
+    for chunk in parts_of(uploads, owner, sha256):
+        digest.update(chunk)
+        n_bytes += len(chunk)
+        written.write(chunk)
+    if (n_bytes, digest.hexdigest()) != (size_bytes, sha256):
+        raise wrong(
+            f"{what} has {n_bytes} bytes with the SHA-256 {digest.hexdigest()}, and should have"
+            f" {size_bytes} with {sha256}; upload it again"
+        )
 
 
 def digest_of(sha256s: Mapping[str, str]) -> str:

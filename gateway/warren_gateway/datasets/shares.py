@@ -1,4 +1,4 @@
-"""Shares of what users upload by name, data sets and adapters.
+"""Shares of what users upload by name: data sets, adapters, base models.
 
 Invariants
 - A share is of a name: of all its versions, later ones too. It ends with the last of them.
@@ -17,9 +17,9 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.access.rows import require_user
 from warren_gateway.access.shared_runs import EVERYBODY
 from warren_gateway.datasets.versions import VersionT
-from warren_gateway.store.tables import AdapterShareRow, DatasetShareRow
+from warren_gateway.store.tables import AdapterShareRow, BaseModelShareRow, DatasetShareRow
 
-ShareT = TypeVar("ShareT", DatasetShareRow, AdapterShareRow)
+ShareT = TypeVar("ShareT", DatasetShareRow, AdapterShareRow, BaseModelShareRow)
 
 
 def readable_by(table: type[VersionT], shares: type[ShareT], viewer: Viewer) -> ColumnElement[bool]:

@@ -9,9 +9,9 @@ from sqlmodel import Session, col, select
 from warren_gateway.access.caller import Viewer
 from warren_gateway.datasets import shares
 from warren_gateway.datasets.problems import NoSuchDataset
-from warren_gateway.datasets.versions import find_version, meant_by
+from warren_gateway.datasets.versions import find_version, owned_versions
 from warren_gateway.store.tables import DatasetRow, DatasetShareRow
-from warren_schemas.datasets.names import exact, referred
+from warren_schemas.datasets.names import exact
 from warren_schemas.http import DatasetKind, DatasetSplit, DatasetView
 
 MOST_LISTED = 1000
@@ -28,13 +28,7 @@ def owned(session: Session, viewer: Viewer, reference: str) -> list[DatasetRow]:
 
     Raises `NoSuchDataset`.
     """
-    owner = referred(reference).owner or viewer.user
-    of_reference = meant_by(DatasetRow, viewer, reference)
-    query = select(DatasetRow).where(col(DatasetRow.is_complete), of_reference)
-    rows = list(session.exec(query.with_for_update())) if viewer.owns(owner) else []
-    if not rows:
-        raise NoSuchDataset(reference)
-    return rows
+    return owned_versions(session, DatasetRow, viewer, reference, NoSuchDataset)
 
 
 def listed(session: Session, viewer: Viewer) -> tuple[DatasetView, ...]:

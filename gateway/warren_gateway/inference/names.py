@@ -27,6 +27,7 @@ from warren_gateway.adapters.stored import (
     readable_by,
     reference_of,
 )
+from warren_gateway.base_models.stored import exact_name
 from warren_gateway.inference.pinning import NEWEST, CannotServe, Pinned, after_step, of_checkpoint
 from warren_gateway.runs.kept_versions import KEPT_S
 from warren_gateway.runs.owned import NoSuchRun, owned_run, read_by, readable_run
@@ -68,7 +69,7 @@ class ServedNames:
     async def point(self, viewer: Viewer, wanted: ServeModel) -> ServedView:
         """Make a name, or repoint it; to where it points already changes nothing.
 
-        Raises `CannotServe`, `NoSuchRun`, `NoSuchAdapter`, `StoreUnavailable`.
+        Raises `CannotServe`, `NoSuchRun`, `NoSuchAdapter`, `NoSuchBaseModel`, `StoreUnavailable`.
         """
         if wanted.name in self._offered():
             raise CannotServe(f"A base model is named {wanted.name}", "Choose another name.")
@@ -140,7 +141,7 @@ def _pointed(viewer: Viewer, wanted: ServeModel, session: Session) -> ServedView
 
 
 def point_name(viewer: Viewer, wanted: ServeModel, session: Session) -> ServedRow:
-    """Raises `CannotServe`, `NoSuchRun`, `NoSuchAdapter`."""
+    """Raises `CannotServe`, `NoSuchRun`, `NoSuchAdapter`, `NoSuchBaseModel`."""
     target = _target(session, viewer, wanted)
     before = _in_force(session, viewer.user, wanted.name)
     if before is not None and _points_there(before, target):
@@ -153,14 +154,14 @@ def point_name(viewer: Viewer, wanted: ServeModel, session: Session) -> ServedRo
 
 
 def _target(session: Session, viewer: Viewer, wanted: ServeModel) -> _Target:
-    """With a lock on the run's row, so that nobody decides a step meanwhile, or on the adapter's."""
+    """With a lock on the run's row, so that nobody decides a step meanwhile, or on that of what was uploaded."""
     if wanted.adapter is not None:
         found = find(session, viewer, wanted.adapter, for_use=True)
         _require_own(viewer, found)
         pinned = Pinned(version=VERSION, url=found.url)
         return _Target(found.base_model, pinned=pinned, adapter=found.id)
     if wanted.run is None:
-        return _Target(wanted.base_model or "")
+        return _Target(exact_name(session, viewer, wanted.base_model or "", for_use=True))
     run = owned_run(session, viewer, wanted.run, for_update=True)
     if run is None:
         raise NoSuchRun(wanted.run)

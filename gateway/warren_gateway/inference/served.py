@@ -2,7 +2,8 @@
 
 Invariants
 - What one owner calls a name goes before a base model of the same name that comes online later.
-- A policy is seen by its run's owner, by those it is shared with and by admins, and so is an adapter; a base model by everybody.
+- A policy is seen by its run's owner, by those it is shared with and by admins, and so is what users have uploaded; another base model by
+  everybody.
 """
 
 from functools import partial
@@ -15,6 +16,10 @@ from warren_gateway.adapters.problems import NoSuchAdapter
 from warren_gateway.adapters.stored import find, is_readable, policy_of, reference_of
 from warren_gateway.adapters.stored import listed as listed_adapters
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
+from warren_gateway.base_models.problems import NoSuchBaseModel
+from warren_gateway.base_models.stored import exact_name, worker_name
+from warren_gateway.base_models.stored import listed as listed_base_models
+from warren_gateway.base_models.stored import reference_of as base_reference_of
 from warren_gateway.inference.names import find_name, names_of
 from warren_gateway.inference.pinning import has_base, starts_with_adapter
 from warren_gateway.models.kept import is_kept
@@ -23,6 +28,7 @@ from warren_gateway.runs.checkpoints import policies_of
 from warren_gateway.runs.owned import read_by, readable_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow, SnapshotRow
+from warren_schemas.base_models.names import is_reference, is_uploaded
 from warren_schemas.config.numbers import is_dataset_reference
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
@@ -53,6 +59,8 @@ class Served:
 
     async def policy(self, viewer: Viewer, name: str) -> PolicyRef:
         """Raises `NoSuchModel`, `StoreUnavailable`."""
+        if is_reference(name) or is_uploaded(name):
+            return _bare(await self._store.read(partial(_uploaded, viewer, name)))
         if "/" in name and name in self.offered:
             return _bare(name)
         named = await self._store.read(partial(_named, viewer, name))
@@ -74,8 +82,8 @@ class Served:
 
         Raises `NoSuchModel`, `StoreUnavailable`.
         """
-        if policy.model != _BARE:
-            await self._store.read(partial(_require_readable, viewer, policy.model))
+        if policy.model != _BARE or is_uploaded(policy.base_model):
+            await self._store.read(partial(_require_readable, viewer, policy))
 
     async def listed(self, viewer: Viewer) -> list[ServedModel]:
         """Base models, the names that are served, adapters, then for each run its policy as it moves on, and the
@@ -83,7 +91,9 @@ class Served:
 
         Raises `StoreUnavailable`.
         """
+        offered = self.offered
         names, adapters, rows = await self._store.read(partial(_listed, viewer))
+        bases = await self._store.read(lambda session: listed_base_models(session, viewer))
         named = [
             ServedModel(
                 id=row.name if row.owner == viewer.user else f"{row.owner}/{row.name}",
@@ -92,7 +102,9 @@ class Served:
             )
             for row in names
         ]
-        bare = [ServedModel(id=base, owned_by="warren") for base in self.offered]
+        bare = [
+            ServedModel(id=base, owned_by="warren") for base in offered if not is_uploaded(base)
+        ]
         trained = [
             ServedModel(id=name, created=int(run.created_s), owned_by=run.owner)
             for run, model in rows
@@ -101,6 +113,13 @@ class Served:
         brought = [
             ServedModel(id=reference_of(row), created=int(row.created_s), owned_by=row.owner)
             for row in adapters
+        ]
+        brought += [
+            ServedModel(
+                id=f"@{base_reference_of(row)}", created=int(row.created_s), owned_by=row.owner
+            )
+            for row in bases
+            if worker_name(row) in offered
         ]
         return bare + named + brought + trained
 
@@ -117,9 +136,17 @@ def _named(viewer: Viewer, name: str, session: Session) -> PolicyRef | None:
     if row.adapter_id is not None:
         return policy_of(session.get_one(AdapterRow, row.adapter_id))
     if row.run_id is None:
-        return _bare(row.base_model)
+        return _bare(_uploaded(viewer, row.base_model, session))
     model = session.exec(select(Model).where(col(Model.run_id) == row.run_id)).one()
     return _newest(model) if row.version is None else _exactly(model, row.version, row.url)
+
+
+def _uploaded(viewer: Viewer, base_model: str, session: Session) -> str:
+    """What GPU workers call it, if the viewer may use it. Raises `NoSuchModel`."""
+    try:
+        return exact_name(session, viewer, base_model)
+    except NoSuchBaseModel as error:
+        raise NoSuchModel(base_model) from error
 
 
 def _policy(viewer: Viewer, name: str, session: Session) -> PolicyRef:
@@ -213,15 +240,18 @@ def _pinned(run: Run, model: Model, wanted: str, name: str) -> PolicyRef:
     return _exactly(model, newest.version if newest else 0, newest.url if newest else None)
 
 
-def _require_readable(viewer: Viewer, name: str, session: Session) -> None:
-    """Of the model of a run, or an adapter. Raises `NoSuchModel`."""
-    model = session.get(Model, name)
+def _require_readable(viewer: Viewer, policy: PolicyRef, session: Session) -> None:
+    """Of the model of a run, an adapter, or a base model that was uploaded. Raises `NoSuchModel`."""
+    if policy.model == _BARE:
+        _uploaded(viewer, policy.base_model, session)
+        return
+    model = session.get(Model, policy.model)
     if model is None:
-        is_seen = is_readable(session, viewer, name)
+        is_seen = is_readable(session, viewer, policy.model)
     else:
         is_seen = readable_run(session, viewer, model.run_id) is not None
     if not is_seen:
-        raise NoSuchModel(name)
+        raise NoSuchModel(policy.model)
 
 
 def _model(viewer: Viewer, name: str, session: Session) -> tuple[Run, Model] | None:

@@ -10,6 +10,7 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters.resolving import row_to_start_with, with_adapter
+from warren_gateway.base_models.resolving import usable_base, with_base
 from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.kept import resolve
@@ -41,7 +42,7 @@ class Created:
 def insert_model(
     session: Session, viewer: Viewer, body: CreateModel, limits: OwnerLimits
 ) -> Created:
-    """Raises `NoSuchKept`, `InvalidOp`, `UnusableAdapter`, `OverBudget`."""
+    """Raises `NoSuchKept`, `InvalidOp`, `UnusableBaseModel`, `UnusableAdapter`, `OverBudget`."""
     config = _config(session, viewer, body)
     run = _run(viewer.user, body, config)
     if (known := with_key_of(run, session)) is not None:
@@ -51,9 +52,9 @@ def insert_model(
         touch(known, session)
         return Created(known, model, is_new=False, is_alike=is_alike)
     require_allowed(viewer, run.priority)
-    exact, adapter = config, None
+    exact, adapter = with_base(session, viewer, config), None
     if body.begin_from is None:  # else its weights are the checkpoint's
-        exact = with_adapter(session, viewer, config)
+        exact = with_adapter(session, viewer, exact)
         adapter = row_to_start_with(session, exact)
     if exact != config:
         run.submitted, run.config = run.config, exact.model_dump(mode="json")
@@ -85,7 +86,8 @@ def _config(session: Session, viewer: Viewer, body: CreateModel) -> TrainConfig:
         spec = ModelSpec.model_validate(model.spec)
         if "update" not in body.model_fields_set:
             update = spec.update
-        if (spec.base_model, spec.update) != (body.base_model, update):
+        base = usable_base(session, viewer, body.base_model)
+        if (spec.base_model, spec.update) != (base, update):
             made_of = f"{spec.base_model} with {spec.update.model_dump_json()}"
             raise InvalidOp([f"begin_from.checkpoint: it is of another model, {made_of}"])
     return TrainConfig(

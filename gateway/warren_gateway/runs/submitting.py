@@ -8,6 +8,7 @@ from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.problems import NotPermitted
 from warren_gateway.adapters.resolving import row_to_start_with, with_adapter
+from warren_gateway.base_models.resolving import with_base
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.datasets.resolving import note_read, resolved
 from warren_gateway.runs.checkpoints import require_checkpoint
@@ -48,13 +49,14 @@ def insert_unless_known(
 ) -> Run | None:
     """Insert the run, unless its key has made one already: that one.
 
-    Raises `UnusableSource`, `UnusableDataset`, `UnusableAdapter`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
+    Raises `UnusableSource`, `UnusableDataset`, `UnusableBaseModel`, `UnusableAdapter`, `UnusableCheckpoint`, `OverBudget`, `NotPermitted`.
     """
     if (known := with_key_of(run, session)) is not None:
         return known
     require_allowed(viewer, run.priority)
     require_source(session, viewer, config)
-    exact = with_adapter(session, viewer, resolved(session, viewer, config))
+    exact = with_base(session, viewer, resolved(session, viewer, config))
+    exact = with_adapter(session, viewer, exact)
     if exact != config:
         run.submitted, run.config = run.config, exact.model_dump(mode="json")
     insert_run(run, viewer, exact, limits, session, row_to_start_with(session, exact))
@@ -162,7 +164,7 @@ def _require_space(session: Session, owner: str, most: InForce) -> None:
     stored_gib = stored_bytes(session, owner) / GIB
     if stored_gib >= most.stored_gib:
         raise OverBudget(
-            f"You store {stored_gib:.3g} GiB of checkpoints, policies, data sets and adapters, and may store"
+            f"You store {stored_gib:.3g} GiB of checkpoints, policies, data sets, adapters and base models, and may store"
             f" {most.stored_gib:g}; `warren usage --by run` and `warren data ls` show which, `warren runs delete"
-            f" RUN` and `warren data rm NAME` delete one, `warren adapters rm NAME` too"
+            f" RUN` and `warren data rm NAME` delete one, `warren adapters rm NAME` and `warren base-models rm NAME` too"
         )

@@ -4,6 +4,7 @@ Invariant: the same name is the same model, however often it is asked for.
 """
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.base_models.problems import UnusableBaseModel
 from warren_gateway.models.service import Models
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.tinker.paths import KeptPath, key_of, model_name
@@ -69,6 +70,8 @@ async def _created(models: Models, viewer: Viewer, body: CreateModel, name: str)
         await models.create(viewer, body)
     except KeyReused as error:
         raise CantCreate(f"{name} was made before, of something else") from error
+    except UnusableBaseModel as error:
+        raise CantCreate(str(error)) from error
     return name
 
 

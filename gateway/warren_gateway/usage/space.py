@@ -16,6 +16,7 @@ def lack_of_space(
     if stored <= most_gib * GIB:
         return None
     return (
-        f"With this you would store {stored / GIB:.3g} GiB of checkpoints, policies, data sets and adapters,"
-        f" and may store {most_gib:g}; `warren data rm NAME`, `warren adapters rm NAME` and `warren runs delete RUN` make room"
+        f"With this you would store {stored / GIB:.3g} GiB of checkpoints, policies, data sets, adapters and base"
+        f" models, and may store {most_gib:g}; `warren data rm NAME`, `warren adapters rm NAME`, `warren base-models rm NAME` and"
+        " `warren runs delete RUN` make room"
     )

@@ -1,5 +1,5 @@
-"""What is kept for an owner: checkpoints of their runs, the policies that samplers can load, their data sets and
-adapters."""
+"""What is kept for an owner: checkpoints of their runs, the policies that samplers can load, their data sets,
+adapters and base models."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,7 @@ from sqlmodel import Session, col, func, select
 
 from warren_gateway.store.tables import (
     AdapterRow,
+    BaseModelRow,
     Checkpoint,
     DatasetRow,
     Model,
@@ -22,12 +23,12 @@ _HAS_POLICIES = col(Model.policy_bytes) > literal_column("0")
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Of all runs, data sets and adapters of this owner."""
-    size = func.coalesce(func.sum(col(DatasetRow.size_bytes)), 0)
-    of_datasets = session.exec(select(size).where(col(DatasetRow.owner) == owner)).one()
-    size = func.coalesce(func.sum(col(AdapterRow.size_bytes)), 0)
-    of_adapters = session.exec(select(size).where(col(AdapterRow.owner) == owner)).one()
-    return sum(stored_by_run(session, owner).values()) + int(of_datasets) + int(of_adapters)
+    """Of all that is this owner's."""
+    n_bytes = sum(stored_by_run(session, owner).values())
+    for table in (DatasetRow, AdapterRow, BaseModelRow):
+        size = func.coalesce(func.sum(col(table.size_bytes)), 0)
+        n_bytes += int(session.exec(select(size).where(col(table.owner) == owner)).one())
+    return n_bytes
 
 
 def stored_by_run(session: Session, owner: str | None = None) -> dict[str, int]:

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from warren_gpu_worker.base_models.hub_size import WANTED
 from warren_gpu_worker.base_models.tiny import EMBEDDING_STD, ensure_tiny
 from warren_schemas.base import QueuePart
+from warren_schemas.base_models.names import UPLOADED, is_uploaded
 from warren_schemas.text.patterns import is_pattern
 
 _PATHS = ("/", ".", "~")
@@ -130,6 +131,11 @@ def _from_hub(name: str, tell: Tell, check: Check) -> str:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
+    if is_uploaded(name):
+        raise UnknownBaseModel(
+            f"{name} was uploaded to a gateway by a user: a worker that may loads it (--may-load '{UPLOADED}*') when a run"
+            f" asks for it; elsewhere give its folder: {name}=/path/to/folder"
+        )
     wanted = list(WANTED)
     try:
         return snapshot_download(name, allow_patterns=wanted, local_files_only=True)

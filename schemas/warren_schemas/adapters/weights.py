@@ -1,18 +1,11 @@
 """`adapter_model.safetensors`: its header and its numbers, read without a tensor library.
 
-The file begins with the length of its header (8 bytes, little-endian); the header is JSON, a dtype, a shape and
-a place for each tensor; the numbers fill the rest.
-
-Invariants
-- Nothing is taken from the file's own word before it is held against the file's size: reading a hostile file
-  takes no more memory than `MAX_HEADER_BYTES` allow.
-- Only pairs of LoRA matrices of the config's rank, on the config's modules, pass, and only finite numbers.
+Invariant: only pairs of LoRA matrices of the config's rank, on the config's modules, pass, and only finite numbers.
 """
 
 import re
 from collections.abc import Collection, Mapping
-from math import prod
-from typing import Annotated, Literal, NamedTuple, Protocol, cast
+from typing import Annotated, Literal
 
 import numpy as np
 import orjson
@@ -20,34 +13,27 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from warren_schemas.adapters.config import AdapterConfig, BadAdapter
 from warren_schemas.base import Frozen
+from warren_schemas.safetensors_header import (
+    ITEM_BYTES,
+    BadTensors,
+    Placed,
+    Readable,
+    check_places,
+    read_exactly,
+    read_header,
+)
 from warren_schemas.text.explain import explain
 
 WEIGHTS_FILE = "adapter_model.safetensors"
-MAX_HEADER_BYTES = 8 * 1024 * 1024
 MAX_WEIGHTS_BYTES = 16 * 1024**3
-_LENGTH_BYTES = 8
 _READ_BYTES = 1024 * 1024
-_METADATA = "__metadata__"
 _NAME = re.compile(r"base_model\.model\.([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)\.lora_([AB])\.weight")
 _Dimension = Annotated[int, Field(ge=1, le=2**31 - 1)]
 _Place = Annotated[int, Field(ge=0, le=MAX_WEIGHTS_BYTES)]
 
 
-class _Dtype(NamedTuple):
-    item_bytes: int
-    exponent: int
-    """The bits that are all set in what is not finite."""
-
-
-_DTYPES = {
-    "F32": _Dtype(4, 0x7F80_0000),
-    "F16": _Dtype(2, 0x7C00),
-    "BF16": _Dtype(2, 0x7F80),
-}
-
-
-class Readable(Protocol):
-    def read(self, size: int = -1, /) -> bytes: ...
+_EXPONENTS = {"F32": 0x7F80_0000, "F16": 0x7C00, "BF16": 0x7F80}
+"""By dtype: the bits that are all set in what is not finite."""
 
 
 class _Tensor(Frozen):
@@ -68,37 +54,23 @@ def check_weights(file: Readable, size_bytes: int, config: AdapterConfig) -> tup
 
     Raises `BadAdapter`.
     """
-    tensors, rest_bytes = _read_header(file, size_bytes)
+    try:
+        return _checked(file, size_bytes, config)
+    except BadTensors as error:
+        raise BadAdapter(str(error)) from error
+
+
+def _checked(file: Readable, size_bytes: int, config: AdapterConfig) -> tuple[str, ...]:
+    header = read_header(file, size_bytes, WEIGHTS_FILE)
+    tensors = _read_tensors(header.tensors)
     modules = _modules(tensors, config.rank)
     _check_targets(modules, config.targets)
     in_order = sorted(tensors.items(), key=lambda pair: pair[1].data_offsets)
-    _check_places(in_order, rest_bytes)
+    placed = (Placed(name, one.dtype, one.shape, *one.data_offsets) for name, one in in_order)
+    check_places(placed, header.rest_bytes, WEIGHTS_FILE)
     for name, tensor in in_order:
         _check_numbers(file, name, tensor)
     return tuple(sorted({module.rpartition(".")[2] for module in modules}))
-
-
-def _read_header(file: Readable, size_bytes: int) -> tuple[dict[str, _Tensor], int]:
-    """The tensors by name, and how many bytes they have together."""
-    length = int.from_bytes(_exactly(file, _LENGTH_BYTES), "little")
-    rest_bytes = size_bytes - _LENGTH_BYTES - length
-    if length > MAX_HEADER_BYTES or rest_bytes < 0:
-        raise BadAdapter(
-            f"{WEIGHTS_FILE} is no safetensors file: its header would have {length} bytes, of {size_bytes} in all and at"
-            f" most {MAX_HEADER_BYTES}; pickled files (.bin, .pt) are not taken"
-        )
-    try:
-        header = orjson.loads(_exactly(file, length))
-    except orjson.JSONDecodeError as error:
-        raise BadAdapter(
-            f"{WEIGHTS_FILE} is no safetensors file: its header is not JSON ({error}); pickled files (.bin, .pt) are not"
-            " taken"
-        ) from error
-    if not isinstance(header, dict):
-        raise BadAdapter(f"{WEIGHTS_FILE} is no safetensors file: its header is no object")
-    tensors = cast("dict[str, object]", header)
-    tensors.pop(_METADATA, None)
-    return _read_tensors(tensors), rest_bytes
 
 
 def _read_tensors(header: dict[str, object]) -> dict[str, _Tensor]:
@@ -156,39 +128,13 @@ def _check_targets(modules: Collection[str], targets: Collection[str]) -> None:
         raise BadAdapter(f"target_modules names {unused[0]}, which {WEIGHTS_FILE} does not adapt")
 
 
-def _check_places(tensors: list[tuple[str, _Tensor]], rest_bytes: int) -> None:
-    """They follow each other without a gap and end with the file, or one number would be read as two."""
-    at = 0
-    for name, tensor in tensors:
-        begin, end = tensor.data_offsets
-        size_bytes = prod(tensor.shape) * _DTYPES[tensor.dtype].item_bytes
-        if begin != at or end - begin != size_bytes:
-            raise BadAdapter(
-                f"{WEIGHTS_FILE}: {name} lies at {begin} to {end}, and should have {size_bytes} bytes from {at} on"
-            )
-        at = end
-    if at != rest_bytes:
-        raise BadAdapter(
-            f"{WEIGHTS_FILE}: its tensors have {at} bytes, and {rest_bytes} follow its header; is the file whole?"
-        )
-
-
 def _check_numbers(file: Readable, name: str, tensor: _Tensor) -> None:
-    item_bytes, exponent = _DTYPES[tensor.dtype]
-    bits = np.dtype(f"<u{item_bytes}")
+    exponent = _EXPONENTS[tensor.dtype]
+    bits = np.dtype(f"<u{ITEM_BYTES[tensor.dtype]}")
     left = tensor.size_bytes
     while left:
-        numbers = np.frombuffer(_exactly(file, min(left, _READ_BYTES)), bits)
+        piece = read_exactly(file, min(left, _READ_BYTES), WEIGHTS_FILE)
+        numbers = np.frombuffer(piece, bits)
         if bool(np.any((numbers & exponent) == exponent)):
             raise BadAdapter(f"{WEIGHTS_FILE}: {name} holds numbers that are not finite")
         left -= numbers.nbytes
-
-
-def _exactly(file: Readable, n_bytes: int) -> bytes:
-    found = bytearray()
-    while len(found) < n_bytes:
-        piece = file.read(n_bytes - len(found))
-        if not piece:
-            raise BadAdapter(f"{WEIGHTS_FILE} is no safetensors file, or ends too early")
-        found += piece
-    return bytes(found)

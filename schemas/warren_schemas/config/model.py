@@ -7,7 +7,7 @@ from pydantic import Field
 from warren_schemas.base import Listed
 from warren_schemas.config.numbers import (
     AdapterReference,
-    Name,
+    BaseModelName,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -47,8 +47,9 @@ Update = Annotated[FullUpdate | LoraUpdate, Field(discriminator="kind")]
 class ModelConfig(Config):
     """What is trained."""
 
-    base: Name
-    """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`."""
+    base: BaseModelName
+    """Name of a base model that a GPU worker offers, for example `Qwen/Qwen3-0.6B`; or `@` and the name of one that was
+    uploaded (`@mine`, `@ann/hers`, either with `@DIGEST`)."""
     update: Update = Field(default_factory=LoraUpdate)
     """What is trained; `lora` is the default."""
     gpus: PositiveInt = 1

@@ -39,8 +39,8 @@ NAME_PATTERN = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _OWNER_PATTERN = "[a-z0-9][a-z0-9._-]{0,31}"
 
 DatasetName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
-_REFERENCE_PATTERN = f"({_OWNER_PATTERN}/)?{NAME_PATTERN}(@[0-9a-f]{{6,64}})?"
-DatasetReference = Annotated[str, Field(pattern=f"^{_REFERENCE_PATTERN}$")]
+REFERENCE_PATTERN = f"({_OWNER_PATTERN}/)?{NAME_PATTERN}(@[0-9a-f]{{6,64}})?"
+DatasetReference = Annotated[str, Field(pattern=f"^{REFERENCE_PATTERN}$")]
 
 AdapterReference = Annotated[
     str,
@@ -53,8 +53,19 @@ AdapterReference = Annotated[
 """Of an adapter that was uploaded, like a data set's; or a name that GPU workers give one of theirs."""
 
 
+BaseModelName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=196,
+        pattern=rf"^([A-Za-z0-9][A-Za-z0-9._/-]{{0,127}}|@{REFERENCE_PATTERN})$",
+    ),
+]
+"""What GPU workers offer, or `@` and a reference to one that was uploaded, like a data set's."""
+
+
 def is_dataset_reference(text: str) -> bool:
-    return re.fullmatch(_REFERENCE_PATTERN, text) is not None
+    return re.fullmatch(REFERENCE_PATTERN, text) is not None
 
 
 SplitName = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]

@@ -81,6 +81,8 @@ def _parse(override: str) -> tuple[list[str], object]:
     parts = [part.strip() for part in path.split(".")]
     if not equals or not all(parts):
         raise OverrideError(f"{override!r}: write KEY=VALUE, such as sampling.temperature=0.7")
+    if text.startswith("@"):  # how uploaded base models are named, and no value of YAML begins
+        return parts, text
     try:
         return parts, parse_yaml(text)
     except YamlError as error:

@@ -5,6 +5,7 @@ What the modules export is exported here, so that a new body needs no line in th
 
 from warren_schemas.http import (
     adapters,
+    base_models,
     checkpoints,
     datasets,
     deployment,
@@ -20,6 +21,13 @@ from warren_schemas.http.adapters import AdapterList as AdapterList
 from warren_schemas.http.adapters import ChooseAdapter as ChooseAdapter
 from warren_schemas.http.adapters import CreateAdapter as CreateAdapter
 from warren_schemas.http.adapters import ShareAdapter as ShareAdapter
+from warren_schemas.http.base_models import *
+from warren_schemas.http.base_models import BaseModelDeleted as BaseModelDeleted
+from warren_schemas.http.base_models import BaseModelFile as BaseModelFile
+from warren_schemas.http.base_models import BaseModelList as BaseModelList
+from warren_schemas.http.base_models import ChooseBaseModel as ChooseBaseModel
+from warren_schemas.http.base_models import CreateBaseModel as CreateBaseModel
+from warren_schemas.http.base_models import ShareBaseModel as ShareBaseModel
 from warren_schemas.http.checkpoints import *
 from warren_schemas.http.checkpoints import PolicyView as PolicyView
 from warren_schemas.http.datasets import *
@@ -54,6 +62,7 @@ from warren_schemas.http.trainable import *
 
 __all__: list[str] = []
 __all__ += adapters.__all__
+__all__ += base_models.__all__
 __all__ += checkpoints.__all__
 __all__ += datasets.__all__
 __all__ += deployment.__all__

@@ -7,8 +7,8 @@ from pydantic import Field, JsonValue
 from warren_schemas.adapters.weights import MAX_WEIGHTS_BYTES
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import (
+    BaseModelName,
     DatasetReference,
-    Name,
     NonNegativeInt,
     PositiveInt,
     Sha256,
@@ -48,8 +48,8 @@ class CreateAdapter(Frozen):
     """Make an adapter of a file that was uploaded, `adapter_model.safetensors`."""
 
     name: ServedName
-    base_model: Name
-    """The base model as GPU workers here call it."""
+    base_model: BaseModelName
+    """The base model as GPU workers here call it, or `@` and the name of an uploaded one."""
     config: dict[str, JsonValue]
     """What `adapter_config.json` says."""
     sha256: Sha256

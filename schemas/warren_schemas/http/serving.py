@@ -30,7 +30,7 @@ class ServeModel(Frozen):
     """Exactly one of `base_model`, `run` and `adapter`; of a run at most one of `step` and `checkpoint`."""
 
     name: ServedName
-    base_model: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    base_model: Annotated[str, Field(min_length=1, max_length=196)] | None = None
     run: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Alone: the name follows what the run publishes."""
     step: NonNegativeInt | None = None

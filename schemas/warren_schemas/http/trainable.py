@@ -14,7 +14,7 @@ from warren_schemas.config import (
     PositiveFloat,
     Update,
 )
-from warren_schemas.config.numbers import Name
+from warren_schemas.config.numbers import BaseModelName
 from warren_schemas.events import RunState
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Weights
 from warren_schemas.fields.kept_names import CheckpointName, KeptName
@@ -47,7 +47,7 @@ class BeginFrom(Frozen):
 
 
 class CreateModel(Frozen):
-    base_model: Name
+    base_model: BaseModelName
     update: Update = Field(default_factory=LoraUpdate)
     """What is trained: a LoRA adapter, or all weights."""
     seed: NonNegativeInt = 0

@@ -1,7 +1,6 @@
 """`client.adapters`."""
 
 import asyncio
-from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from warren.adapters.downloading import AdapterDownload
 from warren.adapters.reading import AdapterFiles, read_adapter
+from warren.connection.parts import send_parts
 from warren.connection.transport import Transport
 from warren.connection.uploading import upload_file
 from warren.errors import ConfigurationError
@@ -25,11 +25,9 @@ from warren_schemas.http import (
     ChooseAdapter,
     CreateAdapter,
     ShareAdapter,
-    UploadProgress,
 )
 from warren_schemas.text.explain import explain
 
-PART_BYTES = 2 * 1024 * 1024
 _UPLOAD = "/v1/adapters/upload"
 _NAMES = (
     "An adapter is named NAME, OWNER/NAME, or either with @ and at least 6 digits of its digest."
@@ -58,7 +56,7 @@ class Adapters:
         """
         files = await asyncio.to_thread(read_adapter, Path(folder))
         wanted = _wanted(files, name, base_model)
-        send_rest = partial(self._send_rest, files)
+        send_rest = partial(send_parts, self._transport, _UPLOAD, files.sha256, files.weights)
         await upload_file(
             self._transport, _UPLOAD, files.sha256, send_rest, reconnect_s=reconnect_s
         )
@@ -115,13 +113,6 @@ class Adapters:
             raise ConfigurationError(f"There can be no user {user!r}") from error
         return await self._transport.post(f"/v1/adapters/{verb}", AdapterView, body)
 
-    async def _send_rest(self, files: AdapterFiles, received: int) -> None:
-        parts, offset = _parts(files.weights, received), received
-        while part := await asyncio.to_thread(next, parts, None):
-            query = urlencode({"sha256": files.sha256, "offset": offset})
-            await self._transport.post_bytes(f"{_UPLOAD}?{query}", UploadProgress, part)
-            offset += len(part)
-
 
 def starting_model(adapter: AdapterView) -> ModelConfig:
     """The model of a config that begins with this adapter; rank, scale and modules are the adapter's."""
@@ -167,11 +158,3 @@ def _chosen(reference: str) -> ChooseAdapter:
         return ChooseAdapter(adapter=reference)
     except ValidationError as error:
         raise ConfigurationError(f"{reference!r} names no adapter", hint=_NAMES) from error
-
-
-def _parts(path: Path, received: int) -> Iterator[bytes]:
-    """From this byte on."""
-    with path.open("rb") as file:
-        file.seek(received)
-        while part := file.read(PART_BYTES):
-            yield part

@@ -58,6 +58,7 @@ def build() -> App:
     app.command(_serve())
     app.command(_subcommands("data", "warren.cli.commands.runs.data", _RUNS))
     app.command(_subcommands("adapters", "warren.cli.commands.models.adapters", _RUNS))
+    app.command(_subcommands("base-models", "warren.cli.commands.models.base_models", _RUNS))
     app.command(_subcommands("models", "warren.cli.commands.models.models", _RUNS))
     _add(app, "logs", "warren.cli.commands.runs.logs:logs", _RUNS)
     _add(app, "metrics", "warren.cli.commands.runs.metrics:metrics", _RUNS)

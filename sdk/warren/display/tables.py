@@ -8,7 +8,14 @@ from warren.display.summary import result_rows
 from warren.display.words import ago, count, decimal, duration, ending, queued, shared_with
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import Phase, RunOutcome, RunState
-from warren_schemas.http import AdapterView, DatasetView, QueueView, RunView, WorkerView
+from warren_schemas.http import (
+    AdapterView,
+    BaseModelView,
+    DatasetView,
+    QueueView,
+    RunView,
+    WorkerView,
+)
 
 
 def print_runs(views: Sequence[RunView], output: Output) -> None:
@@ -171,3 +178,15 @@ def print_adapters(views: Sequence[AdapterView], output: Output) -> None:
     ]  # fmt: skip
     made = ["rank", "alpha", "bytes", "made", "shared with"]
     output.table(["name", "digest", "of", "base model", *made], rows, right=made[:3])
+
+
+def print_base_models(views: Sequence[BaseModelView], output: Output) -> None:
+    rows = [
+        (
+            view.name, view.digest[:12], view.owner, view.architecture, count(view.n_parameters), count(view.size_bytes),
+            ago(view.created_s), shared_with(view.shared_with),
+        )
+        for view in views
+    ]  # fmt: skip
+    made = ["parameters", "bytes", "made", "shared with"]
+    output.table(["name", "digest", "of", "architecture", *made], rows, right=made[:2])

@@ -14,6 +14,7 @@ from warren.settings import Settings
 from warren.streams.recording import Beginning
 from warren.sync.access import Access
 from warren.sync.adapters import Adapters
+from warren.sync.base_models import BaseModels
 from warren.sync.datasets import Dataset, Datasets
 from warren.sync.deployment import Deployment
 from warren.sync.episodes import Episodes
@@ -68,6 +69,11 @@ class Client(Deployment):
     def adapters(self) -> Adapters:
         """LoRA adapters of yours: upload, find, delete."""
         return Adapters(self._thread, self._client.adapters)
+
+    @property
+    def base_models(self) -> BaseModels:
+        """Base models of yours: upload, find, delete."""
+        return BaseModels(self._thread, self._client.base_models)
 
     def train(
         self,

@@ -18,7 +18,8 @@ from warren_schemas.adapters.config import (
     parsed_config,
     read_config,
 )
-from warren_schemas.adapters.weights import MAX_HEADER_BYTES, check_weights
+from warren_schemas.adapters.weights import check_weights
+from warren_schemas.safetensors_header import MAX_HEADER_BYTES
 
 READ = AdapterConfig(rank=4, alpha=8.0, targets=("q_proj", "v_proj"), base_model="warren/tiny")
 

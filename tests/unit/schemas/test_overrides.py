@@ -102,6 +102,7 @@ def test_a_name_of_no_kind_is_told_of(override: str, error: str) -> None:
         ("d.1={e: 2}", DATA | {"d": [{"e": 1}, {"e": 2}]}),
         ("a=", DATA | {"a": None}),
         (" a = 'x' ", DATA | {"a": "x"}),
+        ("a=@ann/x", DATA | {"a": "@ann/x"}),
     ],
 )
 def test_values_are_yaml(override: str, after: dict[str, Any]) -> None:

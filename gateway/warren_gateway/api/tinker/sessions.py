@@ -6,6 +6,7 @@ from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.sessions import NoSuchSession, TooManySessions
+from warren_schemas.base_models.names import is_uploaded
 from warren_schemas.tinker.account import ProjectNamed, SearchSessions, SessionsFound
 from warren_schemas.tinker.answers import (
     Accepted,
@@ -54,9 +55,10 @@ async def send_telemetry(call: Call[Anything]) -> web.StreamResponse:
 async def server_capabilities(call: Call[Nothing]) -> web.StreamResponse:
     """Those whose names are ids of models online."""
     trainable, sampleable = set(call.parts.tinker.trainable()), set(call.parts.served.offered)
+    names = sorted(base for base in trainable | sampleable if not is_uploaded(base))
     models = [
         SupportedModel(model_name=base, trainable=base in trainable, sampleable=base in sampleable)
-        for base in sorted(trainable | sampleable)
+        for base in names
     ]
     return reply(ServerCapabilities(supported_models=tuple(models)))
 

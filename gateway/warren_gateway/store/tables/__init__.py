@@ -9,6 +9,7 @@ Invariant: a change of state and the messages that announce it (rows of `outbox`
 from sqlmodel import SQLModel
 
 from warren_gateway.store.tables.adapters import AdapterRow, AdapterShareRow
+from warren_gateway.store.tables.base_models import BaseModelRow, BaseModelShareRow
 from warren_gateway.store.tables.clients import RequestRow, SnapshotRow
 from warren_gateway.store.tables.datasets import (
     DatasetRow,
@@ -38,6 +39,8 @@ __all__ = [
     "AdapterShareRow",
     "ApiKey",
     "AuditRow",
+    "BaseModelRow",
+    "BaseModelShareRow",
     "Checkpoint",
     "DatasetRow",
     "DatasetShareRow",

@@ -75,6 +75,14 @@ ANOTHER_TENANTS: dict[str, int] = {
     "delete_adapter": OF_ONE_OWNER,
     "share_adapter": OF_ONE_OWNER,
     "unshare_adapter": OF_ONE_OWNER,
+    "list_base_models": OWN_LIST,
+    "create_base_model": REFUSED,
+    "show_base_model": OF_ONE_OWNER,
+    "model_progress": OWN_LIST,
+    "upload_model": REFUSED,
+    "delete_base_model": OF_ONE_OWNER,
+    "share_base_model": OF_ONE_OWNER,
+    "unshare_base_model": OF_ONE_OWNER,
     "create_model": REFUSED,
     "list_trainable": OWN_LIST,
     "show_trainable": OF_ONE_OWNER,
@@ -152,16 +160,22 @@ QUERY = {
     "show_adapter": "adapter=ann/poet",
     "adapter_files": "adapter=ann/poet",
     "adapter_file": "adapter=ann/poet",
+    "show_base_model": "base_model=ann/mine",
+    "model_progress": f"sha256={'a' * 64}",
     "weights_progress": f"sha256={'a' * 64}",
     "upload_progress": f"sha256={'a' * 64}",
 }
 ANNS = {"dataset": "ann/quiz"}
 ANNS_ADAPTER = {"adapter": "ann/poet"}
+ANNS_MODEL = {"base_model": "ann/mine"}
 BODY: dict[str, object] = {
     "set_run": {"priority": 0},
     "remove_served": {"name": "anns"},
     "delete_dataset": ANNS,
     "delete_adapter": ANNS_ADAPTER,
+    "delete_base_model": ANNS_MODEL,
+    "share_base_model": ANNS_MODEL,
+    "unshare_base_model": ANNS_MODEL,
     "share_adapter": ANNS_ADAPTER,
     "unshare_adapter": ANNS_ADAPTER,
     "share_dataset": ANNS,

@@ -1,0 +1,1 @@
+"""Base models that users bring: uploaded and checked, then loaded by GPU workers that may."""

@@ -1,0 +1,1 @@
+"""Base models of yours: checked, uploaded, found again."""

@@ -1,0 +1,186 @@
+"""Upload base models of yours, to train, evaluate and sample from, and share them.
+
+A base model is named NAME, OWNER/NAME for one of another user, or either with @ and the beginning of its digest; configs
+have an @ before it.
+
+For example:
+    warren base-models upload my-model --name mine
+    warren train config.yaml --set model.base=@mine
+    warren base-models rm mine
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from warren.cli import codes
+from warren.cli.connecting import connected
+from warren.cli.options import (
+    HERE,
+    AsJson,
+    Everybody,
+    Gateway,
+    GatewayOptions,
+    WithWhom,
+    require_whom,
+)
+from warren.display.output import make_output, print_json
+from warren.display.tables import print_base_models
+from warren.display.words import count, shared_with
+from warren_schemas.http import BaseModelDeleted, BaseModelList, BaseModelView
+
+__all__ = ["ls", "rm", "share", "show", "unshare", "upload"]
+
+Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
+
+
+def upload(
+    folder: Annotated[
+        Path,
+        Parameter(
+            name="FOLDER",
+            help="As transformers saves it: safetensors, config.json, the tokenizer's files.",
+        ),
+    ],
+    /,
+    *,
+    name: Annotated[str, Parameter(help="What it will be called; configs have an @ before it.")],
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Upload a base model; it is checked first. The same command again resumes an interrupted upload.
+
+    For example:
+        warren base-models upload my-model --name mine
+    """
+    return asyncio.run(_upload(folder, name, gateway, as_json=json))
+
+
+def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """List all versions of your base models and of those that are shared with you, newest first.
+
+    For example:
+        warren base-models ls
+    """
+    return asyncio.run(_ls(gateway, as_json=json))
+
+
+def show(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Show a base model: its architecture, its size, and what GPU workers call it.
+
+    For example:
+        warren base-models show mine
+    """
+    return asyncio.run(_show(name, gateway, as_json=json))
+
+
+def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
+    """Delete a base model with all its versions, or one with @DIGEST.
+
+    One that is served, or that a run uses which is not over, stays.
+
+    For example:
+        warren base-models rm mine@4f2a91
+    """
+    return asyncio.run(_rm(name, gateway, as_json=json))
+
+
+def share(
+    name: Named,
+    user: WithWhom = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Let a user, or everybody, use a base model with all its versions: nobody else changes it.
+
+    For example:
+        warren base-models share mine bob
+    """
+    require_whom(user, everybody=everybody)
+    return asyncio.run(_share(name, user, gateway, ends=False, as_json=json))
+
+
+def unshare(
+    name: Named,
+    user: WithWhom = None,
+    /,
+    *,
+    everybody: Everybody = False,
+    json: AsJson = False,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Share a base model with a user, or with everybody, no longer.
+
+    For example:
+        warren base-models unshare mine bob
+    """
+    require_whom(user, everybody=everybody)
+    return asyncio.run(_share(name, user, gateway, ends=True, as_json=json))
+
+
+async def _upload(folder: Path, name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        view = await client.base_models.upload(folder, name)
+    _print(view, as_json=as_json)
+    return codes.OK
+
+
+async def _show(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        view = await client.base_models.get(name)
+    _print(view, as_json=as_json)
+    return codes.OK
+
+
+def _print(view: BaseModelView, *, as_json: bool) -> None:
+    if as_json:
+        print_json(view)
+        return
+    make_output().line(
+        f"{view.reference}: {view.architecture} with {count(view.n_parameters)} parameters, {count(view.size_bytes)} bytes;"
+        f" GPU workers call it {view.base_model}"
+    )
+
+
+async def _ls(gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        found = await client.base_models.all()
+    if as_json:
+        print_json(BaseModelList(base_models=found))
+    elif not found:
+        make_output().line(
+            "No base models yet; `warren base-models upload FOLDER --name NAME` makes one."
+        )
+    else:
+        print_base_models(found, make_output())
+    return codes.OK
+
+
+async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        gone = await client.base_models.delete(name)
+    if as_json:
+        print_json(BaseModelDeleted(deleted=gone))
+    else:
+        for each in gone:
+            make_output().line(f"{each} is deleted")
+    return codes.OK
+
+
+async def _share(
+    name: str, user: str | None, gateway: Gateway, *, ends: bool, as_json: bool
+) -> int:
+    async with connected(gateway) as client:
+        models = client.base_models
+        view = await (models.unshare(name, user) if ends else models.share(name, user))
+    if as_json:
+        print_json(view)
+    else:
+        whom = shared_with(view.shared_with) or "nobody"
+        make_output().line(f"{view.owner}/{view.name} is shared with {whom} now")
+    return codes.OK
