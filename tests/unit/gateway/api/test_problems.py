@@ -49,6 +49,8 @@ QUERIES = {
     **{f"/v1/datasets/{what}": {"dataset": "ann/quiz"} for what in ("file", "rows", "show")},
     "/v1/datasets/upload": {"sha256": "a" * 64},
     "/v1/adapters/upload": {"sha256": "a" * 64},
+    "/v1/base-models/show": {"base_model": "ann/mine"},
+    "/v1/base-models/upload": {"sha256": "a" * 64},
     **{f"/v1/adapters/{what}": {"adapter": "ann/poet"} for what in ("file", "files", "show")},
     "/api/v1/billing/usage/events": {
         "starting_on": "2026-01-01T00:00:00Z",
