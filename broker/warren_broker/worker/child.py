@@ -128,8 +128,7 @@ class Child:
     ) -> "Child":
         """The same as `spawn`, by a fork of what the server has imported, and with its environment.
 
-        Libraries that read variables as they are imported have read those of the server. Raises `ChildDied` where
-        the server is killed meanwhile, and with it what it was to fork; `OSError`.
+        Libraries have read those as they were imported. Raises `OSError`; `ChildDied` where the server is killed.
         """
         variables = {**_thread_bounds(n_threads), **(environment or {})}
 
@@ -159,10 +158,7 @@ class Child:
         log_path: Path | None = None,
         output: int | None = None,
     ) -> "Child":
-        """Run what `program` says; it is told the descriptor of the child's end of our socket.
-
-        The child gets these environment variables and open descriptors, and no others.
-        """
+        """Run what `program` says of the descriptor of its end of our socket, with these variables and descriptors alone."""
 
         async def execute(descriptor: int) -> Leader:
             return Executed(
