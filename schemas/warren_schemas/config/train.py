@@ -13,10 +13,6 @@ from warren_schemas.config.model import LoraUpdate, ModelConfig
 from warren_schemas.config.numbers import NonNegativeInt
 from warren_schemas.config.optimizer import OptimizerConfig
 from warren_schemas.config.phases import EvaluationConfig, SftConfig
-from warren_schemas.config.recorded_evaluation import (
-    not_of_recorded,
-    without_effect,
-)
 from warren_schemas.config.resume import ResumeFrom
 from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
@@ -24,8 +20,10 @@ from warren_schemas.config.source import LiveSource, RecordedSource, Source
 from warren_schemas.config.unused import (
     evaluations,
     fates_not_replayed,
+    not_of_recorded,
     of_live_episodes,
     whole_rewards,
+    without_effect,
     without_steps,
 )
 from warren_schemas.text.written import Config
