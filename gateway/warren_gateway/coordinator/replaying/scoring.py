@@ -15,7 +15,7 @@ Invariants
 
 from dataclasses import replace
 
-from warren_gateway.coordinator.rollouts import episodes, group_policy, retelling
+from warren_gateway.coordinator.rollouts import episodes, group_policy, starting
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed, FailureKind
@@ -116,7 +116,7 @@ def _scoring_group(state: CoordinatorState, recorded: Group) -> Group:
     for member, item in recorded.ended.items():
         if recorded.purpose is EpisodePurpose.DEMONSTRATE:
             group.ended[member] = item
-        elif (failure := retelling.why_not(state, recorded, item)) is not None:
+        elif (failure := starting.why_not(state, recorded, item)) is not None:
             group.failures[member] = failure
     return group
 

@@ -12,7 +12,6 @@ from warren_gateway.coordinator.rollouts import (
     conversations,
     failure_limits,
     group_policy,
-    retelling,
     starting,
     tasks,
 )
@@ -276,7 +275,7 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     environment = state.config.environment_of(group.environment)
     if conversations.are_learned(state.config, group.purpose):
         return conversations.start(state, group, members)
-    members = retelling.tell(state, group, members)
+    members = starting.tell(state, group, members)
     item_for = starting.start_item if group.scores is None else starting.scoring_item
     items = [item_for(state, group, environment, member) for member in members]
     owner = played_by(environment, state.owner)
