@@ -71,6 +71,10 @@ class Interaction:
         )
 
     def advance(self, step: Step) -> None:
+        """Where it came here by a step that its last home had answered already, the step that follows may be
+        one of that home's: it goes on with the recoveries that are left here."""
+        if step.spec.n_recoveries_left > self.taken.spec.n_recoveries_left:
+            step = step.model_copy(update={"spec": self.taken.spec})
         asked = self.successor.item.transcript.times if self.successor else step.transcript.times
         sampling_s = step.transcript.times.sampling_s - asked.sampling_s
         self.waited_s = max(0.0, time.monotonic() - self.answered_s - sampling_s)

@@ -3,9 +3,21 @@
 import asyncio
 import hashlib
 import math
+import os
 from pathlib import Path
 
 from warren.environment import Context, Env, Limits, StepResult
+
+
+def at_gate(gate: Path) -> dict[int, set[tuple[int, int]]]:
+    """Task and member of each episode that stood at this gate, by the process of its env worker."""
+    files = {int(path.name.rpartition("-")[2]): path for path in gate.parent.glob(f"{gate.name}-*")}
+    return {pid: set(map(_place, path.read_text().splitlines())) for pid, path in files.items()}
+
+
+def _place(line: str) -> tuple[int, int]:
+    task, member = line.split()
+    return int(task), int(member)
 
 
 class Walk(Env):
@@ -42,8 +54,8 @@ class Walk(Env):
 
     async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         await asyncio.sleep(self.step_s * math.exp(self.spread * self.ctx.member_rng.gauss(0, 1)))
-        while self._is_shut():  # noqa: ASYNC110 - the test is another process
-            await asyncio.sleep(self.step_s)
+        if self.gate is not None and self.n_taken == self.gate_turn:
+            await self._pass(self.gate)
         self.n_taken += 1
         self.state.update(action.encode())
         digest = self.state.hexdigest()
@@ -51,8 +63,12 @@ class Walk(Env):
         reward = 1.0 if action == "good" else int(digest[:4], 16) / 0xFFFF / 2
         return StepResult(observation=digest, reward=reward if done else None, done=done)
 
-    def _is_shut(self) -> bool:
-        return self.n_taken == self.gate_turn and not (self.gate is None or self.gate.exists())
+    async def _pass(self, gate: Path) -> None:
+        """Write down that we stand there, and wait until it is open."""
+        with Path(f"{gate}-{os.getppid()}").open("a") as standing:  # noqa: ASYNC230 - a line
+            standing.write(f"{self.ctx.index} {self.ctx.member}\n")
+        while not gate.exists():  # noqa: ASYNC110, ASYNC240 - the test is another process
+            await asyncio.sleep(self.step_s)
 
 
 class Unrepeatable(Walk):

@@ -39,6 +39,7 @@ class AppliedOp:
 class Ending:
     """One message of the stream about one attempt of an episode."""
 
+    task: int
     member: int
     position: int
     """Its place in the stream."""
@@ -89,11 +90,6 @@ class Books:
             replays=sum(e.n_recoveries for e in endings),
             restarts=sum(e.attempt > 1 for e in endings),
         )
-
-
-def turns_sampled(ledgers: Path) -> int:
-    """By all samplers together; each writes one byte for a turn."""
-    return sum(path.stat().st_size for path in ledgers.glob("*.turns"))
 
 
 async def read_books(store_url: str, broker: Broker, run: str, ledgers: Path) -> Books:
@@ -154,6 +150,7 @@ def _note_ending(books: Books, item: EpisodeEnded, position: Position) -> None:
     versions = tokens.versions_T[tokens.mask_T == 1]
     books.endings[item.spec.group].append(
         Ending(
+            task=item.spec.task.index,
             member=item.spec.member,
             position=int(position),
             is_completed=isinstance(item.outcome, Completed),

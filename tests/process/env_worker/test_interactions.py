@@ -280,6 +280,22 @@ async def test_a_step_with_another_history_is_not_taken_by_our_live_environment(
         assert outcome.reward == 2.0
 
 
+async def test_a_recovery_counts_though_a_step_of_the_last_home_comes_before_ours() -> None:
+    """It had answered the step by which the episode moved, and died before that was acked."""
+    async with working() as first, working() as second:
+        first.take(start(of=spec(environment_config={"n_turns": 4})))
+        item = await first.generated()
+        unacked = said(item, right(item))
+        first.take(unacked)
+        theirs = await first.generated()
+        second.take(unacked)
+        ours = await second.generated()
+        second.take(said(theirs, right(theirs)))
+        following = await second.generated()
+        assert following.spec.n_recoveries_left == ours.spec.n_recoveries_left
+        assert following.spec.n_recoveries_left == theirs.spec.n_recoveries_left - 1
+
+
 async def test_recoveries_are_counted_down() -> None:
     async with working() as first, working() as second:
         first.take(start(of=spec(n_recoveries_left=0)))
