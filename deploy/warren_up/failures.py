@@ -11,7 +11,7 @@ from warren_schemas.text.explain import explain
 
 def told(part: str, error: Exception, log_file: Path) -> WarrenError:
     """The first cause, for a person; `log_file` holds the rest."""
-    from warren_gateway.service import CannotListen  # a site begins without waiting for these
+    from warren_gateway.api.listening import CannotListen  # a site begins without waiting for these
     from warren_gpu_worker.base_models import UnknownBaseModel
     from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
 

@@ -58,7 +58,7 @@ def _run(broker_url: str, settings: "GatewaySettings") -> None:
     from warren_broker.errors import BrokerError
     from warren_broker.worker.program import Hints, run_program
     from warren_gateway.access.key import InvalidKey
-    from warren_gateway.service import CannotListen
+    from warren_gateway.api.listening import CannotListen
     from warren_gateway.store.store import StoreUnavailable
 
     hints: Hints = {

@@ -6,15 +6,11 @@ caller. Whatever was not done by then is taken up by the next start.
 """
 
 import asyncio
-import errno
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-from aiohttp import web
 
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, DEAD, FILE_CLEANUP, POLICIES, RUNS, WORKERS
@@ -25,7 +21,7 @@ from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.adapters.service import Adapters
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
-from warren_gateway.api.app import build_runner
+from warren_gateway.api.listening import listening
 from warren_gateway.api.parts import Parts
 from warren_gateway.archive.reading import ArchivedRun
 from warren_gateway.archive.service import Archive
@@ -65,22 +61,7 @@ from warren_schemas.ids import RunId
 Background = Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 """What goes on until the gateway stops, each by the name of its task."""
 
-SHUTDOWN_S = 2.0
-"""How long requests under way may take to end."""
-
 log = logging.getLogger(__name__)
-
-
-class CannotListen(Exception):
-    """The address can't be listened at; says which and what to do."""
-
-
-class PortInUse(CannotListen):
-    def __init__(self, settings: GatewaySettings) -> None:
-        super().__init__(
-            f"port {settings.port} on {settings.host} is in use; stop who listens there, or choose"
-            " another one with --port"
-        )
 
 
 async def serve_gateway(
@@ -105,17 +86,6 @@ async def serve_gateway(
         await store.close()
 
 
-def _datasets(store: Store, settings: GatewaySettings, limits: OwnerLimits) -> Datasets:
-    return Datasets(store, settings.datasets_url, settings.home / "cache" / "datasets", limits)
-
-
-def _base_models(
-    store: Store, settings: GatewaySettings, datasets: Datasets, limits: OwnerLimits
-) -> BaseModels:
-    url, most_gib = settings.models_url, settings.uploaded_model_gib
-    return BaseModels(store, url, datasets.uploads, limits, most_gib)
-
-
 async def _serve(
     store: Store,
     broker: Broker,
@@ -123,22 +93,48 @@ async def _serve(
     ready: asyncio.Event,
     advice: Advice,
 ) -> None:
-    callers = Callers(store)
-    keys = ApiKeys(store, callers)
-    await ensure_key(keys, settings)
-    registry, recordings, limits = Registry(broker), Recordings(store), OwnerLimits(settings)
-    draining = Draining(store, broker, registry)
-    served = Served(store, registry, advice)
-    datasets = _datasets(store, settings, limits)
+    callers, limits = Callers(store), OwnerLimits(settings)
+    registry, recordings = Registry(broker), Recordings(store)
+    cache = settings.home / "cache" / "datasets"
+    datasets = Datasets(store, settings.datasets_url, cache, limits)
     progress = _run_progress(
         store, broker, registry, recordings, limits, settings, advice, datasets
     )
+    parts = _parts(
+        store, broker, settings, advice, callers, limits, registry, recordings, datasets, progress
+    )
+    await ensure_key(parts.keys, settings)
+    background = {
+        "callers": callers.run,
+        "registry": registry.run,
+        **progress.background,
+        "questions": parts.questions.run,
+        "sample futures": parts.tinker.futures.run,
+        "draining of workers": parts.draining.run,
+        "dead letters": DeadLetters(broker, store, parts.budgets.dead_letters).run,
+        "tidy the broker": broker.tidy,
+    }
+    await _run(parts, settings, background, ready)
+
+
+def _parts(
+    store: Store,
+    broker: Broker,
+    settings: GatewaySettings,
+    advice: Advice,
+    callers: Callers,
+    limits: OwnerLimits,
+    registry: Registry,
+    recordings: Recordings,
+    datasets: Datasets,
+    progress: "_RunProgress",
+) -> Parts:
     questions, budgets = Questions(broker), Budgets(settings)
-    waiters, posted = progress.waiters, progress.posted
-    parts = Parts(
+    served, posted = Served(store, registry, advice), progress.posted
+    return Parts(
         broker=broker,
         registry=registry,
-        draining=draining,
+        draining=Draining(store, broker, registry),
         runs=progress.runs,
         checking=Checking(store),
         client_leases=progress.client_leases,
@@ -146,7 +142,7 @@ async def _serve(
         sharing=Sharing(store, callers),
         callers=callers,
         users=Users(store, callers),
-        keys=keys,
+        keys=ApiKeys(store, callers),
         user_limits=UserLimits(store, callers, limits),
         usage=UsageReports(store),
         audit=Audit(store),
@@ -155,30 +151,28 @@ async def _serve(
         evaluations=Evaluations(store),
         datasets=datasets,
         adapters=Adapters(store, settings.adapters_url, datasets.uploads, limits),
-        base_models=_base_models(store, settings, datasets, limits),
+        base_models=BaseModels(
+            store, settings.models_url, datasets.uploads, limits, settings.uploaded_model_gib
+        ),
         remote_sessions=RemoteSessions(broker, progress.runs, budgets),
         served=served,
-        names=ServedNames(store, lambda: served.offered, progress.posted),
+        names=ServedNames(store, lambda: served.offered, posted),
         questions=questions,
         tinker=tinker_of(
-            store, questions, budgets, limits, registry, waiters, posted, settings.public_url
+            store,
+            questions,
+            budgets,
+            limits,
+            registry,
+            progress.waiters,
+            posted,
+            settings.public_url,
         ),
         budgets=budgets,
         followers=Followers(broker),
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
-    background = {
-        "callers": callers.run,
-        "registry": registry.run,
-        **progress.background,
-        "questions": questions.run,
-        "sample futures": parts.tinker.futures.run,
-        "draining of workers": draining.run,
-        "dead letters": DeadLetters(broker, store, budgets.dead_letters).run,
-        "tidy the broker": broker.tidy,
-    }
-    await _run(parts, settings, background, ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +257,7 @@ async def _run(
     ready: asyncio.Event,
 ) -> None:
     """Listen, and do what goes on in the background, until cancelled."""
-    async with _listening(parts, settings) as runner, asyncio.TaskGroup() as tasks:
+    async with listening(parts, settings) as runner, asyncio.TaskGroup() as tasks:
         for name, work in background.items():
             tasks.create_task(work(), name=name)
         log.info("gateway listens at http://%s:%d", settings.host, settings.port)
@@ -272,25 +266,3 @@ async def _run(
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()  # before the tasks: nobody submits to what is stopping
-
-
-@asynccontextmanager
-async def _listening(parts: Parts, settings: GatewaySettings) -> AsyncGenerator[web.AppRunner]:
-    """The HTTP server. Raises `CannotListen`."""
-    runner = build_runner(parts, shutdown_s=SHUTDOWN_S)
-    await runner.setup()
-    try:
-        await _listen(runner, settings)
-        yield runner
-    finally:
-        await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, settings: GatewaySettings) -> None:
-    try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(settings) from error
-        where = f"{settings.host}:{settings.port}"
-        raise CannotListen(f"can't listen at {where}: {error.strerror or error}") from error

@@ -35,13 +35,7 @@ from warren_gateway.datasets.problems import (
 from warren_gateway.inference.names import NoSuchName
 from warren_gateway.inference.pinning import CannotServe
 from warren_gateway.models.refusals import MODEL_PROBLEMS, of_models
-from warren_gateway.runs.changing import InvalidChange
-from warren_gateway.runs.checkpoints import UnusableCheckpoint
-from warren_gateway.runs.deleting import RunInUse
-from warren_gateway.runs.owned import NoSuchRun
-from warren_gateway.runs.service import KeyReused
-from warren_gateway.runs.sources import UnusableSource
-from warren_gateway.runs.verbs import RunHasEnded, WrongState
+from warren_gateway.runs.refusals import RUN_PROBLEMS, of_runs
 from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.http import Problem
 from warren_schemas.ids import new_id
@@ -54,13 +48,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Told = Callable[[str, int, Problem], tuple[int, BaseModel]]
 """(path, status, problem) -> status and body, as the clients of that path read errors."""
 
-_OURS = (
-    *ADAPTER_PROBLEMS, *BASE_MODEL_PROBLEMS, BrokerError, CannotServe, DatasetInUse, FilesUnavailable, InvalidChange, KeyHasEnded, KeyReused, NoSuchDataset, NoSuchKey, NoSuchName,
-    NoSuchRun, NoSuchUser, NotPermitted, OutOfOrder, OverBudget, RunHasEnded, RunInUse, StoreUnavailable, UnusableCheckpoint, UnusableDataset,
-    UnusableSource, UserConflict, WrongState, WrongUpload, *MODEL_PROBLEMS,
-)  # fmt: skip
-
-
 _ACCESS = (KeyHasEnded, NoSuchKey, NoSuchUser, NotPermitted, UserConflict)
 _DATASETS = (
     DatasetInUse,
@@ -70,6 +57,11 @@ _DATASETS = (
     UnusableDataset,
     WrongUpload,
 )
+_NAMES = (CannotServe, NoSuchName)
+_OURS = (
+    *RUN_PROBLEMS, *_NAMES, *_ACCESS, *_DATASETS, *ADAPTER_PROBLEMS, *BASE_MODEL_PROBLEMS, *MODEL_PROBLEMS,
+    OverBudget, StoreUnavailable, BrokerError,
+)  # fmt: skip
 
 
 class Refusal(Exception):
@@ -135,14 +127,10 @@ def status_of(error: Exception) -> int:
 
 
 def _of_ours(error: Exception) -> Refusal:
-    if isinstance(error, NoSuchRun):
-        message, hint = f"There is no run {error}.", "GET /v1/runs lists yours."
-        return Refusal(404, Problem(code="no_such_run", message=message, hint=hint))
-    if isinstance(error, NoSuchName):
-        message, hint = f"You serve nothing as {error}.", "`warren serve ls` lists your names."
-        return Refusal(404, Problem(code="no_such_name", message=message, hint=hint))
-    if isinstance(error, CannotServe):
-        return Refusal(409, Problem(code="cannot_serve", message=f"{error}.", hint=error.hint))
+    if isinstance(error, RUN_PROBLEMS):
+        return Refusal(*of_runs(error))
+    if isinstance(error, _NAMES):
+        return _of_names(error)
     if isinstance(error, _ACCESS):
         return _of_access(error)
     if isinstance(error, _DATASETS):
@@ -151,50 +139,21 @@ def _of_ours(error: Exception) -> Refusal:
         return Refusal(*of_adapters(error))
     if isinstance(error, BASE_MODEL_PROBLEMS):
         return Refusal(*of_base_models(error))
-    if isinstance(error, OverBudget):
-        return _over_budget(error)
     if isinstance(error, MODEL_PROBLEMS):
         return Refusal(*of_models(error))
-    if isinstance(error, RunHasEnded):
-        message = f"Run {error.run} has ended already: it is {error.state}."
-        return Refusal(409, Problem(code="run_has_ended", message=message))
-    if isinstance(error, WrongState):
-        return Refusal(409, Problem(code="wrong_state", message=f"{error}.", hint=error.hint))
-    if isinstance(error, RunInUse):
-        return Refusal(409, Problem(code="run_in_use", message=f"{error}."))
-    if isinstance(error, KeyReused):
-        problem = Problem(
-            code="idempotency_key_reused",
-            message=f"This idempotency key was already used for {error.run}, with another config.",
-            hint="Use a new key for a new config.",
-        )
-        return Refusal(409, problem)
-    if isinstance(error, InvalidChange):
-        n = len(error.lines)
-        problem = Problem(
-            code="invalid_config",
-            message=f"The changed config has {n} mistake{'s' if n > 1 else ''}, and nothing was changed.",
-            details=tuple(error.lines),
-            hint="docs/training.md says which limits can be changed while a run goes on.",
-        )
-        return Refusal(422, problem)
-    if isinstance(error, UnusableSource):
-        problem = Problem(
-            code="invalid_config",
-            message="The config has 1 mistake.",
-            details=(f"source.run: {error}",),
-            hint="GET /v1/runs lists your runs.",
-        )
-        return Refusal(422, problem)
-    if isinstance(error, UnusableCheckpoint):
-        problem = Problem(
-            code="invalid_config",
-            message="The config has 1 mistake.",
-            details=(f"resume_from: {error}",),
-            hint="`warren runs ls` lists your runs, `warren checkpoints ls RUN` what one has saved.",
-        )
-        return Refusal(422, problem)
+    if isinstance(error, OverBudget):
+        return _over_budget(error)
     return _away("store" if isinstance(error, StoreUnavailable) else "broker")
+
+
+def _of_names(error: NoSuchName | CannotServe) -> Refusal:
+    match error:
+        case NoSuchName():
+            message, hint = f"You serve nothing as {error}.", "`warren serve ls` lists your names."
+            return Refusal(404, Problem(code="no_such_name", message=message, hint=hint))
+        case CannotServe():
+            problem = Problem(code="cannot_serve", message=f"{error}.", hint=error.hint)
+            return Refusal(409, problem)
 
 
 def _of_access(

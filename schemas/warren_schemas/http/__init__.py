@@ -16,13 +16,11 @@ from warren_schemas.http import (
     trainable,
 )
 from warren_schemas.http.adapters import *
-from warren_schemas.http.adapters import AdapterDeleted as AdapterDeleted
 from warren_schemas.http.adapters import AdapterList as AdapterList
 from warren_schemas.http.adapters import ChooseAdapter as ChooseAdapter
 from warren_schemas.http.adapters import CreateAdapter as CreateAdapter
 from warren_schemas.http.adapters import ShareAdapter as ShareAdapter
 from warren_schemas.http.base_models import *
-from warren_schemas.http.base_models import BaseModelDeleted as BaseModelDeleted
 from warren_schemas.http.base_models import BaseModelFile as BaseModelFile
 from warren_schemas.http.base_models import BaseModelList as BaseModelList
 from warren_schemas.http.base_models import ChooseBaseModel as ChooseBaseModel
@@ -33,11 +31,9 @@ from warren_schemas.http.checkpoints import PolicyView as PolicyView
 from warren_schemas.http.datasets import *
 from warren_schemas.http.datasets import ChooseDataset as ChooseDataset
 from warren_schemas.http.datasets import CreateDataset as CreateDataset
-from warren_schemas.http.datasets import DatasetDeleted as DatasetDeleted
 from warren_schemas.http.datasets import DatasetList as DatasetList
 from warren_schemas.http.datasets import ShareDataset as ShareDataset
 from warren_schemas.http.datasets import UploadedFile as UploadedFile
-from warren_schemas.http.datasets import UploadProgress as UploadProgress
 from warren_schemas.http.deployment import *
 from warren_schemas.http.deployment import DeadLetterList as DeadLetterList
 from warren_schemas.http.deployment import QueueList as QueueList
@@ -59,6 +55,8 @@ from warren_schemas.http.serving import RemoveServed as RemoveServed
 from warren_schemas.http.serving import ServedList as ServedList
 from warren_schemas.http.serving import ServeModel as ServeModel
 from warren_schemas.http.trainable import *
+from warren_schemas.http.uploads import UploadProgress as UploadProgress
+from warren_schemas.http.uploads import VersionsDeleted as VersionsDeleted
 
 __all__: list[str] = []
 __all__ += adapters.__all__

@@ -61,11 +61,6 @@ class ChooseAdapter(Frozen):
     adapter: DatasetReference
 
 
-class AdapterDeleted(Frozen):
-    deleted: tuple[str, ...]
-    """References of the versions that are gone."""
-
-
 class ShareAdapter(Frozen):
     adapter: DatasetReference
     """All of its versions, whatever digest is given."""

@@ -65,11 +65,6 @@ class ChooseBaseModel(Frozen):
     base_model: DatasetReference
 
 
-class BaseModelDeleted(Frozen):
-    deleted: tuple[str, ...]
-    """References of the versions that are gone."""
-
-
 class ShareBaseModel(Frozen):
     base_model: DatasetReference
     """All of its versions, whatever digest is given."""

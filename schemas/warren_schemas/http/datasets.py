@@ -19,8 +19,6 @@ from warren_schemas.users.access import UserName
 __all__ = ["DatasetKind", "DatasetRows", "DatasetSplit", "DatasetView"]
 
 MAX_SPLITS = 16
-MAX_CHUNK_BYTES = 4 * 1024 * 1024
-"""Of a file that is uploaded, at a time: whole lines."""
 
 
 class DatasetSplit(Frozen):
@@ -65,13 +63,6 @@ class DatasetRows(Frozen):
     rows: tuple[dict[str, JsonValue], ...]
 
 
-class UploadProgress(Frozen):
-    """How much of a file has come."""
-
-    sha256: str
-    received_bytes: NonNegativeInt
-
-
 class UploadedFile(Frozen):
     split: SplitName
     sha256: Sha256
@@ -88,11 +79,6 @@ class CreateDataset(Frozen):
 
 class ChooseDataset(Frozen):
     dataset: DatasetReference
-
-
-class DatasetDeleted(Frozen):
-    deleted: tuple[str, ...]
-    """References of the versions that are gone."""
 
 
 class ShareDataset(Frozen):

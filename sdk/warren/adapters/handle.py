@@ -19,12 +19,12 @@ from warren.records import RECONNECT_S
 from warren_schemas.config import LoraUpdate, ModelConfig
 from warren_schemas.files import FolderView
 from warren_schemas.http import (
-    AdapterDeleted,
     AdapterList,
     AdapterView,
     ChooseAdapter,
     CreateAdapter,
     ShareAdapter,
+    VersionsDeleted,
 )
 from warren_schemas.text.explain import explain
 
@@ -103,7 +103,7 @@ class Adapters:
         """Delete a version, or all of a name; their references. One that is served, or that a run starts from which is
         not over, prevents that: `GatewayError` (409). Raises `NotFound`."""
         body = _chosen(reference)
-        return (await self._transport.post("/v1/adapters/delete", AdapterDeleted, body)).deleted
+        return (await self._transport.post("/v1/adapters/delete", VersionsDeleted, body)).deleted
 
     async def _share(self, verb: str, reference: str, user: str | None) -> AdapterView:
         chosen = _chosen(reference)

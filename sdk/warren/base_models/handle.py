@@ -16,12 +16,12 @@ from warren.errors import ConfigurationError
 from warren.pending import pending
 from warren.records import RECONNECT_S
 from warren_schemas.http import (
-    BaseModelDeleted,
     BaseModelList,
     BaseModelView,
     ChooseBaseModel,
     CreateBaseModel,
     ShareBaseModel,
+    VersionsDeleted,
 )
 from warren_schemas.text.explain import explain
 
@@ -81,7 +81,7 @@ class BaseModels:
         """Delete a version, or all of a name; their references. A run that uses one and is not over, or a name that
         serves it, prevents that: `GatewayError` (409). Raises `NotFound`."""
         body = _chosen(reference)
-        gone = await self._transport.post("/v1/base-models/delete", BaseModelDeleted, body)
+        gone = await self._transport.post("/v1/base-models/delete", VersionsDeleted, body)
         return gone.deleted
 
     async def _share(self, verb: str, reference: str, user: str | None) -> BaseModelView:

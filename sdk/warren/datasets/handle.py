@@ -24,13 +24,13 @@ from warren_schemas.files import FolderView
 from warren_schemas.http import (
     ChooseDataset,
     CreateDataset,
-    DatasetDeleted,
     DatasetKind,
     DatasetList,
     DatasetRows,
     DatasetView,
     RunView,
     ShareDataset,
+    VersionsDeleted,
 )
 
 NAMES = (
@@ -92,7 +92,7 @@ class Dataset:
     async def delete(self) -> None:
         """Delete this version. A run that reads it and is not over prevents that: `GatewayError` (409)."""
         body = ChooseDataset(dataset=self.reference)
-        await self._transport.post("/v1/datasets/delete", DatasetDeleted, body)
+        await self._transport.post("/v1/datasets/delete", VersionsDeleted, body)
 
     async def _share(self, verb: str, user: str | None) -> DatasetView:
         try:
@@ -192,4 +192,4 @@ class Datasets:
             body = ChooseDataset(dataset=reference)
         except ValidationError as error:
             raise ConfigurationError(f"{reference!r} names no data set", hint=NAMES) from error
-        return (await self._transport.post("/v1/datasets/delete", DatasetDeleted, body)).deleted
+        return (await self._transport.post("/v1/datasets/delete", VersionsDeleted, body)).deleted

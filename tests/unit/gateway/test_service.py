@@ -18,7 +18,8 @@ from tests.support.processes import free_port
 from warren_broker.port import Broker
 from warren_broker.topology import WorkQueue
 from warren_gateway.access.key import InvalidKey
-from warren_gateway.service import CannotListen, PortInUse, serve_gateway
+from warren_gateway.api.listening import CannotListen, PortInUse
+from warren_gateway.service import serve_gateway
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run

@@ -1,1 +1,1 @@
-"""What users upload: data sets and adapters."""
+"""What users upload: data sets, adapters and base models."""

@@ -6,18 +6,14 @@ Invariant: another owner's adapter is not there, unless it is shared with the ca
 from aiohttp import web
 
 from warren_gateway.api.problems import Refusal
-from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.api.sending import sent_file
-from warren_gateway.api.uploads.datasets import FindUpload
+from warren_gateway.api.uploads.parts import FilePart, FindUpload, read_part
 from warren_gateway.datasets.problems import FilesUnavailable
 from warren_gateway.folders import UnreadableFolder
-from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt
-from warren_schemas.config.numbers import Sha256
 from warren_schemas.files import FileView, FolderView
 from warren_schemas.http import (
-    AdapterDeleted,
     AdapterList,
     AdapterView,
     ChooseAdapter,
@@ -25,16 +21,9 @@ from warren_schemas.http import (
     Problem,
     ShareAdapter,
     UploadProgress,
+    VersionsDeleted,
 )
-from warren_schemas.http.datasets import MAX_CHUNK_BYTES
 from warren_schemas.users.access import KeyScope
-
-
-class WeightsPart(Frozen):
-    sha256: Sha256
-    """Of the whole file."""
-    offset: NonNegativeInt = 0
-    """Where in the file the part begins, in bytes."""
 
 
 class ReadAdapterFile(ChooseAdapter):
@@ -74,11 +63,9 @@ async def weights_progress(call: Call[FindUpload]) -> web.StreamResponse:
     return reply(await call.parts.adapters.uploads.progress(call.owner, call.takes.sha256))
 
 
-async def upload_weights(call: Call[WeightsPart]) -> web.StreamResponse:
+async def upload_weights(call: Call[FilePart]) -> web.StreamResponse:
     takes = call.takes
-    data = await read_bytes(call.request, MAX_CHUNK_BYTES)
-    if not data:
-        raise Refusal(422, Problem(code="wrong_upload", message="The part of the file is empty."))
+    data = await read_part(call.request)
     progress = await call.parts.adapters.uploads.take(
         call.owner, takes.sha256, offset=takes.offset, data=data
     )
@@ -92,7 +79,7 @@ async def create_adapter(call: Call[CreateAdapter]) -> web.StreamResponse:
 
 async def delete_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
     gone = await call.parts.adapters.delete(call.viewer, call.takes.adapter)
-    return reply(AdapterDeleted(deleted=gone))
+    return reply(VersionsDeleted(deleted=gone))
 
 
 async def share_adapter(call: Call[ShareAdapter]) -> web.StreamResponse:
@@ -172,7 +159,7 @@ ROUTES = (
         "POST",
         "/v1/adapters/upload",
         upload_weights,
-        takes=WeightsPart,
+        takes=FilePart,
         answers=UploadProgress,
         summary="Upload the next part of a file of weights, at most 4 MiB; the same part again changes nothing",
         scope=KeyScope.SUBMIT,
@@ -184,7 +171,7 @@ ROUTES = (
         "/v1/adapters/delete",
         delete_adapter,
         takes=ChooseAdapter,
-        answers=AdapterDeleted,
+        answers=VersionsDeleted,
         summary="Delete a version of an adapter, or all where no digest is given",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),

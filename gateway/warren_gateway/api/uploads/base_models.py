@@ -5,22 +5,17 @@ Invariant: another owner's base model is not there, unless it is shared with the
 
 from aiohttp import web
 
-from warren_gateway.api.problems import Refusal
-from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_gateway.api.uploads.adapters import WeightsPart
-from warren_gateway.api.uploads.datasets import FindUpload
+from warren_gateway.api.uploads.parts import FilePart, FindUpload, read_part
 from warren_schemas.http import (
-    BaseModelDeleted,
     BaseModelList,
     BaseModelView,
     ChooseBaseModel,
     CreateBaseModel,
-    Problem,
     ShareBaseModel,
     UploadProgress,
+    VersionsDeleted,
 )
-from warren_schemas.http.datasets import MAX_CHUNK_BYTES
 from warren_schemas.users.access import KeyScope
 
 
@@ -36,11 +31,9 @@ async def model_progress(call: Call[FindUpload]) -> web.StreamResponse:
     return reply(await call.parts.base_models.uploads.progress(call.owner, call.takes.sha256))
 
 
-async def upload_model(call: Call[WeightsPart]) -> web.StreamResponse:
+async def upload_model(call: Call[FilePart]) -> web.StreamResponse:
     takes, base_models = call.takes, call.parts.base_models
-    data = await read_bytes(call.request, MAX_CHUNK_BYTES)
-    if not data:
-        raise Refusal(422, Problem(code="wrong_upload", message="The part of the file is empty."))
+    data = await read_part(call.request)
     base_models.require_taken(takes.offset + len(data))
     progress = await base_models.uploads.take(
         call.owner, takes.sha256, offset=takes.offset, data=data
@@ -55,7 +48,7 @@ async def create_base_model(call: Call[CreateBaseModel]) -> web.StreamResponse:
 
 async def delete_base_model(call: Call[ChooseBaseModel]) -> web.StreamResponse:
     gone = await call.parts.base_models.delete(call.viewer, call.takes.base_model)
-    return reply(BaseModelDeleted(deleted=gone))
+    return reply(VersionsDeleted(deleted=gone))
 
 
 async def share_base_model(call: Call[ShareBaseModel]) -> web.StreamResponse:
@@ -113,7 +106,7 @@ ROUTES = (
         "POST",
         "/v1/base-models/upload",
         upload_model,
-        takes=WeightsPart,
+        takes=FilePart,
         answers=UploadProgress,
         summary="Upload the next part of a file of a base model, at most 4 MiB; the same part again changes nothing",
         scope=KeyScope.SUBMIT,
@@ -125,7 +118,7 @@ ROUTES = (
         "/v1/base-models/delete",
         delete_base_model,
         takes=ChooseBaseModel,
-        answers=BaseModelDeleted,
+        answers=VersionsDeleted,
         summary="Delete a version of a base model, or all where no digest is given",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),

@@ -13,29 +13,26 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
-from warren_gateway.api.problems import Refusal
-from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call, Nothing, Route, reply
+from warren_gateway.api.uploads.parts import FilePart, FindUpload, read_part
 from warren_gateway.datasets import folder
 from warren_gateway.datasets.assembling import check_part
 from warren_gateway.datasets.folder import Folder
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveInt
-from warren_schemas.config.numbers import DatasetReference, Sha256, SplitName
+from warren_schemas.config.numbers import DatasetReference, SplitName
 from warren_schemas.files import FileView
 from warren_schemas.http import (
     ChooseDataset,
     CreateDataset,
-    DatasetDeleted,
     DatasetKind,
     DatasetList,
     DatasetRows,
     DatasetView,
-    Problem,
     ShareDataset,
     UploadProgress,
+    VersionsDeleted,
 )
-from warren_schemas.http.datasets import MAX_CHUNK_BYTES
 from warren_schemas.users.access import KeyScope
 
 log = logging.getLogger(__name__)
@@ -61,16 +58,8 @@ class ReadSplit(Frozen):
     """Begin at this byte, to go on where an answer was cut off."""
 
 
-class FindUpload(Frozen):
-    sha256: Sha256
-
-
-class UploadPart(Frozen):
-    sha256: Sha256
-    """Of the whole file."""
+class RowsPart(FilePart):
     kind: DatasetKind
-    offset: NonNegativeInt = 0
-    """Where in the file the part begins, in bytes."""
     first_line: PositiveInt = 1
     """Number of its first line in the file, for messages."""
 
@@ -122,11 +111,9 @@ async def upload_progress(call: Call[FindUpload]) -> web.StreamResponse:
     return reply(await call.parts.datasets.uploads.progress(call.owner, call.takes.sha256))
 
 
-async def upload_part(call: Call[UploadPart]) -> web.StreamResponse:
+async def upload_part(call: Call[RowsPart]) -> web.StreamResponse:
     takes = call.takes
-    data = await read_bytes(call.request, MAX_CHUNK_BYTES)
-    if not data:
-        raise Refusal(422, Problem(code="wrong_upload", message="The part of the file is empty."))
+    data = await read_part(call.request)
     progress = await call.parts.datasets.uploads.take(
         call.owner,
         takes.sha256,
@@ -144,7 +131,7 @@ async def create_dataset(call: Call[CreateDataset]) -> web.StreamResponse:
 
 async def delete_dataset(call: Call[ChooseDataset]) -> web.StreamResponse:
     gone = await call.parts.datasets.delete(call.viewer, call.takes.dataset)
-    return reply(DatasetDeleted(deleted=gone))
+    return reply(VersionsDeleted(deleted=gone))
 
 
 async def share_dataset(call: Call[ShareDataset]) -> web.StreamResponse:
@@ -224,7 +211,7 @@ ROUTES = (
         "POST",
         "/v1/datasets/upload",
         upload_part,
-        takes=UploadPart,
+        takes=RowsPart,
         answers=UploadProgress,
         summary="Upload the next part of a file: whole lines, at most 4 MiB; the same part again changes nothing",
         scope=KeyScope.SUBMIT,
@@ -236,7 +223,7 @@ ROUTES = (
         "/v1/datasets/delete",
         delete_dataset,
         takes=ChooseDataset,
-        answers=DatasetDeleted,
+        answers=VersionsDeleted,
         summary="Delete a version of a data set, or all where no digest is given",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),

@@ -135,7 +135,8 @@ async def test_the_commands_evaluate_a_recording(
     key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
     here = GatewayOption(gateway.url, key)
     evaluating = partial(commands.recorded, gateway=here, detach=True, json=True)
-    await asyncio.to_thread(evaluating, run, where=("min_version=3",))
+    third = commands.Recording(where=("min_version=3",))
+    await asyncio.to_thread(evaluating, run, recording=third)
     source = orjson.loads(capsys.readouterr().out)["config"]["source"]
     assert (source["run"], source["where"]["min_version"]) == (run, 3)
     with pytest.raises(warren.ConfigurationError, match="either a RUN or --dataset"):

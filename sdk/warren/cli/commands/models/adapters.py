@@ -25,14 +25,13 @@ from warren.cli.options import (
     WithWhom,
     require_whom,
 )
+from warren.cli.uploaded import Named, NewFolder, delete_versions, list_versions, share_name
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_adapters
-from warren.display.words import count, shared_with
-from warren_schemas.http import AdapterDeleted, AdapterList, AdapterView
+from warren.display.words import count
+from warren_schemas.http import AdapterList, AdapterView
 
 __all__ = ["download", "ls", "rm", "share", "show", "unshare", "upload"]
-
-Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
 
 
 def upload(
@@ -66,7 +65,15 @@ def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     For example:
         warren adapters ls
     """
-    return asyncio.run(_ls(gateway, as_json=json))
+    listing = list_versions(
+        gateway,
+        lambda client: client.adapters.all(),
+        lambda found: AdapterList(adapters=tuple(found)),
+        print_adapters,
+        none_yet="No adapters yet; `warren adapters upload FOLDER --name NAME` makes one.",
+        as_json=json,
+    )
+    return asyncio.run(listing)
 
 
 def show(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -82,7 +89,7 @@ def download(
     name: Named,
     /,
     *,
-    to: Annotated[Path, Parameter(help="Target folder; must not exist yet.")],
+    to: NewFolder,
     gateway: GatewayOptions = HERE,
 ) -> int:
     """Download an adapter as PEFT loads it, and verify it. The same command again resumes an interrupted download.
@@ -101,7 +108,8 @@ def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) 
     For example:
         warren adapters rm poet@4f2a91
     """
-    return asyncio.run(_rm(name, gateway, as_json=json))
+    deletion = delete_versions(gateway, lambda client: client.adapters.delete(name), as_json=json)
+    return asyncio.run(deletion)
 
 
 def share(
@@ -119,7 +127,8 @@ def share(
         warren adapters share poet bob
     """
     require_whom(user, everybody=everybody)
-    return asyncio.run(_share(name, user, gateway, ends=False, as_json=json))
+    change = share_name(gateway, lambda client: client.adapters.share(name, user), as_json=json)
+    return asyncio.run(change)
 
 
 def unshare(
@@ -137,7 +146,8 @@ def unshare(
         warren adapters unshare poet bob
     """
     require_whom(user, everybody=everybody)
-    return asyncio.run(_share(name, user, gateway, ends=True, as_json=json))
+    change = share_name(gateway, lambda client: client.adapters.unshare(name, user), as_json=json)
+    return asyncio.run(change)
 
 
 async def _upload(
@@ -171,43 +181,3 @@ def _print(view: AdapterView, *, as_json: bool) -> None:
         f"{view.reference}: rank {view.rank}, alpha {view.alpha:g}, on {', '.join(view.targets)} of {view.base_model},"
         f" {count(view.size_bytes)} bytes"
     )
-
-
-async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        found = await client.adapters.all()
-    if as_json:
-        print_json(AdapterList(adapters=found))
-        return codes.OK
-    if not found:
-        make_output().line(
-            "No adapters yet; `warren adapters upload FOLDER --name NAME` makes one."
-        )
-    else:
-        print_adapters(found, make_output())
-    return codes.OK
-
-
-async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        gone = await client.adapters.delete(name)
-    if as_json:
-        print_json(AdapterDeleted(deleted=gone))
-    else:
-        for each in gone:
-            make_output().line(f"{each} is deleted")
-    return codes.OK
-
-
-async def _share(
-    name: str, user: str | None, gateway: Gateway, *, ends: bool, as_json: bool
-) -> int:
-    async with connected(gateway) as client:
-        adapters = client.adapters
-        view = await (adapters.unshare(name, user) if ends else adapters.share(name, user))
-    if as_json:
-        print_json(view)
-    else:
-        whom = shared_with(view.shared_with) or "nobody"
-        make_output().line(f"{view.owner}/{view.name} is shared with {whom} now")
-    return codes.OK

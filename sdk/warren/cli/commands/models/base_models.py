@@ -26,14 +26,13 @@ from warren.cli.options import (
     WithWhom,
     require_whom,
 )
+from warren.cli.uploaded import Named, delete_versions, list_versions, share_name
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_base_models
-from warren.display.words import count, shared_with
-from warren_schemas.http import BaseModelDeleted, BaseModelList, BaseModelView
+from warren.display.words import count
+from warren_schemas.http import BaseModelList, BaseModelView
 
 __all__ = ["ls", "rm", "share", "show", "unshare", "upload"]
-
-Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
 
 
 def upload(
@@ -64,7 +63,15 @@ def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     For example:
         warren base-models ls
     """
-    return asyncio.run(_ls(gateway, as_json=json))
+    listing = list_versions(
+        gateway,
+        lambda client: client.base_models.all(),
+        lambda found: BaseModelList(base_models=tuple(found)),
+        print_base_models,
+        none_yet="No base models yet; `warren base-models upload FOLDER --name NAME` makes one.",
+        as_json=json,
+    )
+    return asyncio.run(listing)
 
 
 def show(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -84,7 +91,10 @@ def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) 
     For example:
         warren base-models rm mine@4f2a91
     """
-    return asyncio.run(_rm(name, gateway, as_json=json))
+    deletion = delete_versions(
+        gateway, lambda client: client.base_models.delete(name), as_json=json
+    )
+    return asyncio.run(deletion)
 
 
 def share(
@@ -102,7 +112,8 @@ def share(
         warren base-models share mine bob
     """
     require_whom(user, everybody=everybody)
-    return asyncio.run(_share(name, user, gateway, ends=False, as_json=json))
+    change = share_name(gateway, lambda client: client.base_models.share(name, user), as_json=json)
+    return asyncio.run(change)
 
 
 def unshare(
@@ -120,7 +131,10 @@ def unshare(
         warren base-models unshare mine bob
     """
     require_whom(user, everybody=everybody)
-    return asyncio.run(_share(name, user, gateway, ends=True, as_json=json))
+    change = share_name(
+        gateway, lambda client: client.base_models.unshare(name, user), as_json=json
+    )
+    return asyncio.run(change)
 
 
 async def _upload(folder: Path, name: str, gateway: Gateway, *, as_json: bool) -> int:
@@ -145,42 +159,3 @@ def _print(view: BaseModelView, *, as_json: bool) -> None:
         f"{view.reference}: {view.architecture} with {count(view.n_parameters)} parameters, {count(view.size_bytes)} bytes;"
         f" GPU workers call it {view.base_model}"
     )
-
-
-async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        found = await client.base_models.all()
-    if as_json:
-        print_json(BaseModelList(base_models=found))
-    elif not found:
-        make_output().line(
-            "No base models yet; `warren base-models upload FOLDER --name NAME` makes one."
-        )
-    else:
-        print_base_models(found, make_output())
-    return codes.OK
-
-
-async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        gone = await client.base_models.delete(name)
-    if as_json:
-        print_json(BaseModelDeleted(deleted=gone))
-    else:
-        for each in gone:
-            make_output().line(f"{each} is deleted")
-    return codes.OK
-
-
-async def _share(
-    name: str, user: str | None, gateway: Gateway, *, ends: bool, as_json: bool
-) -> int:
-    async with connected(gateway) as client:
-        models = client.base_models
-        view = await (models.unshare(name, user) if ends else models.share(name, user))
-    if as_json:
-        print_json(view)
-    else:
-        whom = shared_with(view.shared_with) or "nobody"
-        make_output().line(f"{view.owner}/{view.name} is shared with {whom} now")
-    return codes.OK

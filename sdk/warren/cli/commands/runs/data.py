@@ -27,18 +27,19 @@ from warren.cli.options import (
     WithWhom,
     require_whom,
 )
+from warren.cli.uploaded import Named, NewFolder, delete_versions, list_versions, share_name
+from warren.client import Client
 from warren.configs import read_filter
 from warren.datasets.collecting import CollectedKind
 from warren.datasets.handle import Dataset
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_datasets
-from warren.display.words import count, shared_with
+from warren.display.words import count
 from warren_schemas.config import RecordingFilter
-from warren_schemas.http import DatasetDeleted, DatasetKind, DatasetList
+from warren_schemas.http import DatasetKind, DatasetList, DatasetView
 
 __all__ = ["collect", "download", "ls", "rm", "share", "show", "unshare", "upload"]
 
-Named = Annotated[str, Parameter(name="NAME", help="NAME, OWNER/NAME or either with @DIGEST.")]
 _SHOWN_CHARS = 400
 
 
@@ -106,7 +107,15 @@ def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     For example:
         warren data ls
     """
-    return asyncio.run(_ls(gateway, as_json=json))
+    listing = list_versions(
+        gateway,
+        _views,
+        lambda found: DatasetList(datasets=tuple(found)),
+        print_datasets,
+        none_yet="No data sets yet; `warren data upload FILE --name NAME` makes one.",
+        as_json=json,
+    )
+    return asyncio.run(listing)
 
 
 def show(
@@ -130,7 +139,7 @@ def download(
     name: Named,
     /,
     *,
-    to: Annotated[Path, Parameter(help="Target folder; must not exist yet.")],
+    to: NewFolder,
     gateway: GatewayOptions = HERE,
 ) -> int:
     """Download a data set as JSON lines, a file for each split, and verify it.
@@ -149,7 +158,8 @@ def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) 
     For example:
         warren data rm chats@4f2a91
     """
-    return asyncio.run(_rm(name, gateway, as_json=json))
+    deletion = delete_versions(gateway, lambda client: client.datasets.delete(name), as_json=json)
+    return asyncio.run(deletion)
 
 
 def share(
@@ -166,7 +176,9 @@ def share(
     For example:
         warren data share chats bob
     """
-    return asyncio.run(_share(name, user, gateway, everybody=everybody, ends=False, as_json=json))
+    require_whom(user, everybody=everybody)
+    change = share_name(gateway, lambda client: _share(client, name, user), as_json=json)
+    return asyncio.run(change)
 
 
 def unshare(
@@ -183,7 +195,9 @@ def unshare(
     For example:
         warren data unshare chats bob
     """
-    return asyncio.run(_share(name, user, gateway, everybody=everybody, ends=True, as_json=json))
+    require_whom(user, everybody=everybody)
+    change = share_name(gateway, lambda client: _unshare(client, name, user), as_json=json)
+    return asyncio.run(change)
 
 
 async def _upload(
@@ -223,18 +237,6 @@ def _print_made(dataset: Dataset, *, as_json: bool) -> None:
         )
 
 
-async def _ls(gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        found = await client.datasets.all()
-    if as_json:
-        print_json(DatasetList(datasets=tuple(each.view for each in found)))
-    elif not found:
-        make_output().line("No data sets yet; `warren data upload FILE --name NAME` makes one.")
-    else:
-        print_datasets([each.view for each in found], make_output())
-    return codes.OK
-
-
 async def _show(
     name: str, split: str | None, n_rows: int, gateway: Gateway, *, as_json: bool
 ) -> int:
@@ -269,27 +271,13 @@ async def _download(name: str, to: Path, gateway: Gateway) -> int:
     return codes.OK
 
 
-async def _rm(name: str, gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        gone = await client.datasets.delete(name)
-    if as_json:
-        print_json(DatasetDeleted(deleted=gone))
-    else:
-        for each in gone:
-            make_output().line(f"{each} is deleted")
-    return codes.OK
+async def _views(client: Client) -> list[DatasetView]:
+    return [each.view for each in await client.datasets.all()]
 
 
-async def _share(
-    name: str, user: str | None, gateway: Gateway, *, everybody: bool, ends: bool, as_json: bool
-) -> int:
-    require_whom(user, everybody=everybody)
-    async with connected(gateway) as client:
-        dataset = await client.datasets.get(name)
-        view = await (dataset.unshare(user) if ends else dataset.share(user))
-    if as_json:
-        print_json(view)
-    else:
-        whom = shared_with(view.shared_with) or "nobody"
-        make_output().line(f"{view.owner}/{view.name} is shared with {whom} now")
-    return codes.OK
+async def _share(client: Client, name: str, user: str | None) -> DatasetView:
+    return await (await client.datasets.get(name)).share(user)
+
+
+async def _unshare(client: Client, name: str, user: str | None) -> DatasetView:
+    return await (await client.datasets.get(name)).unshare(user)

@@ -10,6 +10,7 @@ For example:
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -31,6 +32,7 @@ from warren.errors import ConfigurationError
 from warren.evaluations.handle import Evaluation
 from warren.streams.recording import parse_beginning, recorded_source
 from warren_schemas.base import Frozen
+from warren_schemas.config import RecordedSource
 from warren_schemas.http import EvaluationReport
 
 __all__ = ["compare", "recorded", "run", "show"]
@@ -103,6 +105,52 @@ def run(
     return asyncio.run(_run(submit, gateway, detach=detach, as_json=json))
 
 
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Of what was recorded, what is evaluated."""
+
+    score: Annotated[
+        bool,
+        Parameter(help="The environments of the config reward the answers anew, on env workers."),
+    ] = False
+    also: Annotated[
+        tuple[str, ...], Parameter(help="A run whose recording comes after it; repeatable.")
+    ] = ()
+    where: Annotated[
+        tuple[str, ...],
+        Parameter(help="KEY=VALUE that groups must meet, min_version=300; repeatable."),
+    ] = ()
+    from_: From = None
+    from_archive: Annotated[
+        bool, Parameter(help="Read the archive of the run, not its stream.")
+    ] = False
+    dataset: Annotated[str | None, Parameter(help="Uploaded trajectories, in place of RUN.")] = None
+
+    def reader(
+        self, run: str | None
+    ) -> Callable[[Client], Coroutine[object, None, RecordedSource]]:
+        """Asks the gateway which runs are meant. Raises `ConfigurationError` for what can't be meant."""
+        if (run is None) == (self.dataset is None):
+            raise ConfigurationError("warren eval recorded needs either a RUN or --dataset")
+        start, where = parse_beginning(self.from_) if self.from_ else None, read_filter(self.where)
+
+        async def read(client: Client) -> RecordedSource:
+            return recorded_source(
+                None if run is None else (await client.run(run)).id,
+                start,
+                also=[(await client.run(name)).id for name in self.also],
+                where=where,
+                from_archive=self.from_archive,
+                score=self.score,
+                dataset=self.dataset,
+            )
+
+        return read
+
+
+ALL_RECORDED = Recording()
+
+
 def recorded(
     run: RunName | None = None,
     /,
@@ -113,24 +161,7 @@ def recorded(
             help="YAML config whose environments are those of the results, and score; that of RUN."
         ),
     ] = None,
-    score: Annotated[
-        bool,
-        Parameter(help="The environments of the config reward the answers anew, on env workers."),
-    ] = False,
-    also: Annotated[
-        tuple[str, ...], Parameter(help="A run whose recording comes after it; repeatable.")
-    ] = (),
-    where: Annotated[
-        tuple[str, ...],
-        Parameter(help="KEY=VALUE that groups must meet, min_version=300; repeatable."),
-    ] = (),
-    from_: From = None,
-    from_archive: Annotated[
-        bool, Parameter(help="Read the archive of the run, not its stream.")
-    ] = False,
-    dataset: Annotated[
-        str | None, Parameter(help="Uploaded trajectories, in place of RUN.")
-    ] = None,
+    recording: Annotated[Recording, Parameter(name="*")] = ALL_RECORDED,
     model: Annotated[
         str | None, Parameter(help="Base model that is told with the results.")
     ] = None,
@@ -157,21 +188,11 @@ def recorded(
     """
     if set_ and config is None:
         raise ConfigurationError("--set needs a --config file")
-    if (run is None) == (dataset is None):
-        raise ConfigurationError("warren eval recorded needs either a RUN or --dataset")
+    read = recording.reader(run)
     chosen = None if config is None else read_config(config, set_)
-    start, filter_ = parse_beginning(from_) if from_ else None, read_filter(where)
 
     async def submit(client: Client) -> Evaluation:
-        source = recorded_source(
-            None if run is None else (await client.run(run)).id,
-            start,
-            also=[(await client.run(name)).id for name in also],
-            where=filter_,
-            from_archive=from_archive,
-            score=score,
-            dataset=dataset,
-        )
+        source = await read(client)
         return await client.evaluate(chosen, recorded=source, model=model, environments=env)
 
     return asyncio.run(_run(submit, gateway, detach=detach, as_json=json))
