@@ -12,6 +12,7 @@ from warren.errors import (
     NotFound,
     WarrenError,
 )
+from warren.settings import warren_home
 from warren_schemas.http import Problem
 from warren_schemas.text.explain import explain
 
@@ -25,8 +26,6 @@ _KINDS: dict[int, type[GatewayError]] = {
     504: GatewayBusy,
 }
 _HINTS: dict[int, str] = {
-    401: "Give the gateway's key by --api-key or WARREN_API_KEY (in Python, connect(api_key=…));"
-    " a gateway on this machine keeps its key in ~/.warren/api-key.",
     403: "Ask the gateway's owner for a key that may do this.",
     503: "Try again in a moment; `warren doctor` finds out more.",
 }
@@ -39,8 +38,8 @@ def problem_error(url: str, status: int, headers: Mapping[str, str], body: bytes
     except ValidationError:
         problem = _foreign(url, status, headers.get("Content-Type", "no type"))
     hint = problem.hint or _HINTS.get(status)
-    if problem.code == "unauthorized":  # its hint is for who writes HTTP requests
-        hint = _HINTS[401]
+    if status == 401 and (hint is None or problem.code == "unauthorized"):
+        hint = _where_keys_are()  # the gateway's hint is for who writes HTTP requests
     if status in (400, 413, 422):
         return ConfigurationError(problem.message, details=problem.details, hint=hint)
     kind = _KINDS.get(status, GatewayError)
@@ -57,6 +56,13 @@ def describe_failure(url: str, status: int, error: ValidationError) -> GatewayEr
         f"{url} answered HTTP {status}, but not what this version of warren understands",
         details=explain(error)[:3],
         hint="Check the address; `warren doctor` compares the versions.",
+    )
+
+
+def _where_keys_are() -> str:
+    return (
+        "Give the gateway's key by --api-key or WARREN_API_KEY (in Python, connect(api_key=…)); a gateway on this"
+        f" machine keeps its key in {warren_home() / 'api-key'}."
     )
 
 

@@ -51,6 +51,11 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `12 rows`."""
+    return f"{count(number)} {noun if number == 1 else f'{noun}s'}"
+
+
 def decimal(number: float | None, digits: int = 3) -> str:
     return "-" if number is None else f"{number:.{digits}f}"
 

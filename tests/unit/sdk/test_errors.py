@@ -1,11 +1,14 @@
 """The error tree: every one survives a pickle, and reads as message, details, next step."""
 
 import pickle
+from pathlib import Path
 
 import pytest
 
 from warren import errors
+from warren.connection.answers import problem_error
 from warren.errors import WarrenError
+from warren_schemas.http import Problem
 
 TREE = [
     error
@@ -40,3 +43,13 @@ def test_only_what_time_may_mend_is_retryable() -> None:
         errors.GatewayUnreachable,
         errors.GatewayBusy,
     }
+
+
+def test_an_unknown_key_is_told_where_this_machine_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WARREN_HOME", str(tmp_path))
+    unknown = Problem(code="unauthorized", message="This API key is not known here.")
+    error = problem_error("http://here", 401, {}, unknown.model_dump_json().encode())
+    assert error.hint is not None
+    assert f"{tmp_path / 'api-key'}" in error.hint

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.display.words import ago, duration, sparkline
+from warren.display.words import ago, counted, duration, sparkline
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ def test_sparklines_show_the_whole_curve() -> None:
     assert sparkline([3.0, 3.0], 8) == "▁▁"
     assert sparkline([], 8) == ""
     assert len(sparkline(list(range(1000)), 40)) == 40
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 rows"), (1, "1 row"), (12345, "12,345 rows")])
+def test_one_is_told_in_the_singular(number: int, text: str) -> None:
+    assert counted(number, "row") == text

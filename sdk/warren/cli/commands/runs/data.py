@@ -34,7 +34,7 @@ from warren.datasets.collecting import CollectedKind
 from warren.datasets.handle import Dataset
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_datasets
-from warren.display.words import count
+from warren.display.words import count, counted
 from warren_schemas.config import RecordingFilter
 from warren_schemas.http import DatasetKind, DatasetList, DatasetView
 
@@ -233,7 +233,7 @@ def _print_made(dataset: Dataset, *, as_json: bool) -> None:
         print_json(view)
     else:
         make_output().line(
-            f"{view.reference}: {count(view.n_rows)} rows of {view.kind.value}, {count(view.size_bytes)} bytes"
+            f"{view.reference}: {counted(view.n_rows, 'row')} of {view.kind.value}, {count(view.size_bytes)} bytes"
         )
 
 
@@ -267,7 +267,9 @@ async def _download(name: str, to: Path, gateway: Gateway) -> int:
     async with connected(gateway) as client:
         dataset = await client.datasets.get(name)
         folder = await dataset.download(to, reconnect_s=RETRY_S)
-    make_output().line(f"{to}: {len(folder.files)} files, {count(dataset.view.n_rows)} rows")
+    make_output().line(
+        f"{to}: {counted(len(folder.files), 'file')}, {counted(dataset.view.n_rows, 'row')}"
+    )
     return codes.OK
 
 
