@@ -92,6 +92,11 @@ class Books:
         )
 
 
+def turns_sampled(ledgers: Path) -> int:
+    """By all samplers together; each writes one byte for a turn."""
+    return sum(path.stat().st_size for path in ledgers.glob("*.turns"))
+
+
 async def read_books(store_url: str, broker: Broker, run: str, ledgers: Path) -> Books:
     """Everything about a run that has ended. Raises `AssertionError` where records disagree."""
     books = _read_store(store_url, run)

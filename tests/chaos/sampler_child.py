@@ -42,6 +42,8 @@ class SimulatedSampler:
         self._good = home / "good"
         (home / "ledger").mkdir(exist_ok=True)
         name = f"{os.getpid()}-{time.time_ns()}"
+        self._ledger = (home / "ledger" / f"{name}.turns").open("ab", buffering=0)
+        """One byte for each turn."""
         self._shown = (home / "ledger" / f"{name}.shown").open("ab", buffering=0)
         """A digest for each turn but an episode's first."""
         self._versions: dict[str, int] = {}
@@ -67,6 +69,7 @@ class SimulatedSampler:
             if request.id in self._cancelled:
                 self._cancelled.discard(request.id)
             else:
+                self._ledger.write(b".")
                 self._note_what_was_shown(request)
                 turns.append(self._turn(request))
         return turns
