@@ -255,7 +255,7 @@ async def test_parity_row_08_a_job_s_logs_are_read_by_its_owner_and_are_of_that_
     for part in ("coordinator", "trainer", "sampler", "env_worker"):
         assert f"  {part} " in of_good
     assert "it broke" in of_bad and "it broke" not in of_good
-    assert "it broke" not in await bob.type("logs", bad.id, code=1)
+    assert "it broke" not in await bob.type("logs", bad.id, code=2)
 
 
 async def test_parity_row_10_users_and_keys_are_made_listed_and_switched_off_by_admins(
