@@ -51,8 +51,10 @@ LOG_SIZE_BYTES = 16_000_000
 """What is kept of a run's log at least, and about twice that at most."""
 HOME_GRACE_S = 2.0
 """How long the messages of a home wait for its worker before they fall back."""
-FORGET_AFTER_GRACES = 10
-"""A home without a consumer is deleted after this many times its `grace_s`."""
+HOME_EXPIRES_S = 240.0
+"""A home without a consumer is deleted after this time, with whatever has not fallen back by then. RabbitMQ
+starts to dead-letter while it boots, before its exchanges are there, and tries what failed then again after
+180 s (`dead_letter_worker_publisher_confirm_timeout`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,8 @@ class Home:
     fallback: WorkQueue
     grace_s: float = HOME_GRACE_S
     max_messages: int = MAX_MESSAGES
-
-    @property
-    def expires_s(self) -> float:
-        """A broker may keep it so long without a consumer, empty."""
-        return self.grace_s * FORGET_AFTER_GRACES
+    expires_s: float = HOME_EXPIRES_S
+    """A broker may keep it so long without a consumer, empty."""
 
 
 @dataclass(frozen=True, slots=True)

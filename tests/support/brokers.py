@@ -39,7 +39,9 @@ class Place:
         return self._noted(WorkQueue(f"{self.prefix}.{name}", max_messages, expires_s))
 
     def home(self, fallback: WorkQueue, name: str = "home", *, grace_s: float = 0.5) -> Home:
-        return self._noted(Home(f"{self.prefix}.{name}", fallback, grace_s))
+        """It is forgotten soon enough for a test."""
+        name = f"{self.prefix}.{name}"
+        return self._noted(Home(name, fallback, grace_s, expires_s=10 * grace_s))
 
     def stream(self, name: str = "log") -> Stream:
         return self._noted(Stream(f"{self.prefix}.{name}"))

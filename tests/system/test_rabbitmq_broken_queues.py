@@ -21,11 +21,11 @@ pytestmark = several_waits  # a busy machine takes its time to boot a node twice
 FALLBACK = WorkQueue("interact.walk")
 IMPATIENT = Timings(visit_s=0.25, answer_s=1.0)
 LONG_S = 600.0
-"""No home of this grace expires while the tests run."""
+"""No home of this life expires while the tests run."""
 
 
 def home(name: str) -> Home:
-    return Home(f"home.{name}.walk", FALLBACK, grace_s=LONG_S)
+    return Home(f"home.{name}.walk", FALLBACK, grace_s=LONG_S, expires_s=LONG_S)
 
 
 ABANDONED, ASKED, ITS_OWN, WHOLE, MUTE = map(

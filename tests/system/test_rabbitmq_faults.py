@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import aio_pika
 import pytest
 from tests.support.patience import PATIENCE_S, STOP_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
@@ -18,6 +19,8 @@ from tests.support.private_rabbit import PrivateRabbit
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.port import Broker, Consumer, Delivery
 from warren_broker.rabbitmq import Timings, open_rabbitmq
+from warren_broker.rabbitmq.entities.entities import Entities
+from warren_broker.rabbitmq.entities.making import declare
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 
 pytestmark = several_waits
@@ -46,10 +49,10 @@ def node(doomed_rabbit: PrivateRabbit) -> Generator[PrivateRabbit]:
         doomed_rabbit.start()
 
 
-def connect(node: PrivateRabbit) -> AbstractAsyncContextManager[Broker]:
+def connect(node: PrivateRabbit, prefix: str | None = None) -> AbstractAsyncContextManager[Broker]:
     return open_rabbitmq(
         node.url,
-        prefix=f"{secrets.token_hex(4)}.",
+        prefix=prefix or f"{secrets.token_hex(4)}.",
         heartbeat_s=HEARTBEAT_S,
         timings=Timings(confirm_s=CONFIRM_S),
         open_s=PATIENCE_S,
@@ -212,6 +215,28 @@ async def test_a_home_falls_back_although_the_server_was_killed(node: PrivateRab
             while len(seen) < 5:
                 seen.add((await first(consumer)).message_id)
         assert seen == {str(i) for i in range(5)}
+
+
+@pytest.mark.storm
+@pytest.mark.thorough
+async def test_a_home_is_kept_until_the_server_dead_letters_again(node: PrivateRabbit) -> None:
+    """As where it dead-letters while it boots, before its exchanges are there; it waits 180 s then."""
+    prefix = f"{secrets.token_hex(4)}."
+    async with connect(node, prefix) as broker, await aio_pika.connect(node.url) as connection:
+        async with broker.consume(HOME, prefetch=1) as consumer:
+            await broker.publish(HOME, b"step", message_id="1")
+            await first(consumer)
+            channel = await connection.channel()
+            await channel.exchange_delete(f"{prefix}return")
+        await asyncio.sleep(10 * HOME.grace_s)  # the fault itself
+        entities = Entities(prefix)
+        for entity in (*entities.base(), *entities.of(HOME)):
+            await declare(channel, entity)
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            broker.consume(HOME.fallback, prefetch=1) as consumer,
+        ):
+            assert (await first(consumer)).message_id == "1"
 
 
 async def test_queues_deleted_as_the_server_comes_up_leave_homes_in_order(

@@ -60,6 +60,7 @@ class HomeRef(Frozen):
     fallback: QueueRef
     grace_s: Annotated[float, Field(gt=0)]
     max_messages: Annotated[int, Field(ge=1)]
+    expires_s: Annotated[float, Field(gt=0)]
 
 
 class StreamRef(Frozen):
@@ -227,12 +228,13 @@ def ref_of(address: Address) -> QueueRef | HomeRef | StreamRef | TopicRef:
     match address:
         case WorkQueue():
             return queue_ref(address)
-        case Home(name, fallback, grace_s, max_messages):
+        case Home(name, fallback, grace_s, max_messages, expires_s):
             return HomeRef(
                 name=name,
                 fallback=queue_ref(fallback),
                 grace_s=grace_s,
                 max_messages=max_messages,
+                expires_s=expires_s,
             )
         case Stream(name, max_age_s, max_size_bytes):
             return StreamRef(name=name, max_age_s=max_age_s, max_size_bytes=max_size_bytes)
@@ -259,6 +261,7 @@ def place_of(ref: QueueRef | HomeRef) -> WorkQueue | Home:
         WorkQueue(fallback.name, fallback.max_messages, fallback.expires_s),
         ref.grace_s,
         ref.max_messages,
+        ref.expires_s,
     )
 
 

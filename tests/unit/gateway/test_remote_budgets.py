@@ -70,7 +70,7 @@ async def test_one_that_is_used_again_is_not_forgotten() -> None:
     budget = a_budget(9)
     queues = DeclaredQueues(budget, slack_s=0.0)
     session, heir = queues.of_session("ann"), queues.of_session("ann")
-    later = Home("owned.ann.home.env_1.numbers", GONE_AT_ONCE, grace_s=0.01)
+    later = Home("owned.ann.home.env_1.numbers", GONE_AT_ONCE, expires_s=0.1)
     session.use(later)
     session.close()
     heir.use(GONE_AT_ONCE)

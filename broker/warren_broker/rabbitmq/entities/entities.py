@@ -12,7 +12,8 @@ depend on anything but the address, because declaring with other arguments is an
   crash in between loses nothing.
 - A home is a quorum queue whose messages live `grace_s`; then they go through the exchange `return`
   to the fallback. A classic queue would not do: it drops them when the server restarts and the
-  fallback has no leader yet. The home is forgotten after its `expires_s` without a consumer.
+  fallback has no leader yet. The home is forgotten after its `expires_s` without a consumer, which is
+  longer than the 180 s after which a server tries again what it could not dead-letter while it booted.
 - `return` leads back to work queues by their name; what finds none goes to `lost`.
 - A retry queue holds messages for one delay and hands them to `return` with the name of their origin
   as routing key. One queue for each delay, because a message expires only at the head.

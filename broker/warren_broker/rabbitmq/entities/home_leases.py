@@ -1,8 +1,8 @@
 """Making sure that a home outlives what is published to it, and that a dead one is forgotten.
 
 The server deletes a home that had no consumer for a while, and with it any message that came in the
-last moments. So before publishing we hold a lease: we have seen, less than half of that while ago,
-that the home has a consumer. One that has none, perhaps only for a moment, gets its life renewed
+last moments. So before publishing we hold a lease: we have seen a moment ago, less than `LEASE_GRACES` times
+the home's grace and half of its life, that the home has a consumer. One that has none, perhaps only for a moment, gets its life renewed
 once, by trying to get a message from it (`broken_queues`). If it still has none at the next look, or
 gives no answer, messages go straight to the fallback, where the home would send them. One without a
 process counts as forgotten, and is deleted.
@@ -22,6 +22,8 @@ from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
 from warren_broker.rabbitmq.entities.entities import Entities
 from warren_broker.rabbitmq.entities.making import inspect
 from warren_broker.topology import Home, WorkQueue
+
+LEASE_GRACES = 5
 
 
 class HomeLeases:
@@ -71,7 +73,7 @@ class HomeLeases:
         if n_consumers == 0 and name in self._lonely:
             return False
         (self._lonely.discard if n_consumers else self._lonely.add)(name)
-        self._until[name] = now_s + home.expires_s / 2
+        self._until[name] = now_s + min(LEASE_GRACES * home.grace_s, home.expires_s / 2)
         return True
 
     async def _visit(self, name: str, timeout_s: float) -> int | None:
