@@ -9,7 +9,7 @@ from warren_broker.inbox import Claim
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.episode import Generate, Step
 from warren_schemas.ids import EpisodeId, RunId
-from warren_schemas.transcript import Tokens, Transcript
+from warren_schemas.transcript import Tokens
 
 IDLE_S = 3600.0
 """How long an episode without a deadline is held after its last turn."""
@@ -108,18 +108,14 @@ def misfit(item: Taken) -> str | None:
         return "the envelope names no run or no episode"
     if isinstance(item, Step):
         transcript = item.transcript
-        n_actions, n_turns = _n_actions(transcript), len(transcript.turns)
+        n_actions, n_turns = transcript.n_actions, len(transcript.turns)
         if n_actions != item.turn or n_turns != item.turn - 1:
             return f"step {item.turn} carries {n_actions} actions and {n_turns} answers"
         if not transcript.messages[-1].is_action:
             return f"step {item.turn} does not end with an action"
-        if len(transcript.actions) != n_actions:
+        if transcript.set_aside and len(transcript.actions) != n_actions:
             return f"step {item.turn} has actions in branches that its answers don't name"
     return None
-
-
-def _n_actions(transcript: Transcript) -> int:
-    return sum(m.is_action for branch in transcript.branches for m in branch.messages)
 
 
 def _expires_s(item: Taken) -> float:

@@ -27,8 +27,9 @@ from warren_schemas.episode import (
     StopReason,
 )
 from warren_schemas.ids import WorkerId
+from warren_schemas.images import Image
 from warren_schemas.outcome import conclude, concluded
-from warren_schemas.transcript import ChatMessage, EpisodeTimes, Image, Transcript, Turn
+from warren_schemas.transcript import ChatMessage, EpisodeTimes, Transcript, Turn
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
 """Most characters of an episode's messages."""
@@ -209,10 +210,13 @@ def _message(shown: Message) -> ChatMessage:
 
 def _too_large(transcript: Transcript) -> Failed | None:
     """Why no message can carry it; one that came in a message can."""
-    n_chars, n_bytes = transcript.n_chars, transcript.size_bytes
+    n_chars = transcript.n_chars
     if n_chars > MAX_TRANSCRIPT_CHARS:
         reason = f"the messages add up to {n_chars} characters; {MAX_TRANSCRIPT_CHARS} can be sent"
-    elif n_bytes > MAX_TRANSCRIPT_BYTES:
+    elif (
+        transcript.most_bytes > MAX_TRANSCRIPT_BYTES
+        and (n_bytes := transcript.size_bytes) > MAX_TRANSCRIPT_BYTES
+    ):
         reason = (
             f"the messages and tokens add up to {n_bytes} bytes; {MAX_TRANSCRIPT_BYTES} can be sent"
         )

@@ -5,57 +5,27 @@ are for environments and people; the token arrays are for engines and trainers. 
 and never rewritten: what was sampled is what is trained on.
 """
 
-import base64
-import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Annotated, Literal, Self
 
 import numpy as np
 import orjson
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeFloat
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
+from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask, fault
 
 NOT_SAMPLED = -1
 """The policy version of a token that no policy sampled."""
 MAX_CATEGORY_CHARS = 128
-
-MediaType = Literal["image/png", "image/jpeg", "image/webp"]
-
-
-class Image(Frozen):
-    """A picture that an environment shows. `Image.of(bytes)` makes one."""
-
-    media_type: MediaType
-    base64: str
-    """The file's bytes."""
-
-    @field_validator("base64")
-    @classmethod
-    def _is_base64(cls, value: str) -> str:
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise ValueError(f"not base64: {error}") from error
-        return value
-
-    @classmethod
-    def of(cls, file: bytes) -> Self:
-        """From the bytes of a PNG, JPEG or WebP file. Raises `ValueError` for any other."""
-        return cls(media_type=_media_type(file), base64=base64.b64encode(file).decode())
-
-
-def _media_type(file: bytes) -> MediaType:
-    if file.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if file.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if file[:4] == b"RIFF" and file[8:12] == b"WEBP":
-        return "image/webp"
-    raise ValueError(f"these {len(file)} bytes are no PNG, JPEG or WebP file")
+_MOST_CHAR_BYTES = 6
+"""Of a character in JSON: a control character as an escape."""
+_QUOTES_BYTES = 2
+"""Around a message's words in JSON."""
 
 
 class ChatMessage(Frozen):
@@ -77,7 +47,8 @@ class ChatMessage(Frozen):
     @property
     def n_chars(self) -> int:
         """Of its text, and of its images in base64."""
-        return len(self.content) + sum(len(image.base64) for image in self.images)
+        n_chars = len(self.content)
+        return n_chars + sum(len(i.base64) for i in self.images) if self.images else n_chars
 
     @property
     def size_bytes(self) -> int:
@@ -265,15 +236,36 @@ class Transcript(Frozen):
         return max(tokens.newest_version for tokens in self.sequences)
 
     @property
+    def all_messages(self) -> Iterator[ChatMessage]:
+        """Of all branches."""
+        return chain(self.messages, *(branch.messages for branch in self.set_aside))
+
+    @property
     def n_chars(self) -> int:
         """Of the messages of all branches."""
-        return sum(m.n_chars for branch in self.branches for m in branch.messages)
+        return sum(m.n_chars for m in self.all_messages)
+
+    @property
+    def n_actions(self) -> int:
+        """What the policy said, in all branches."""
+        return sum(m.role == "assistant" and not m.is_quoted for m in self.all_messages)
 
     @property
     def size_bytes(self) -> int:
         """What the messages and tokens of all branches weigh in a message."""
-        words = sum(m.size_bytes for branch in self.branches for m in branch.messages)
-        return words + sum(tokens.size_bytes for tokens in self.sequences)
+        return sum(m.size_bytes for m in self.all_messages) + self._tokens_bytes
+
+    @property
+    def most_bytes(self) -> int:
+        """No less than `size_bytes`, and found without weighing the words."""
+        n_messages = len(self.messages) + sum(len(branch.messages) for branch in self.set_aside)
+        words = _MOST_CHAR_BYTES * self.n_chars + _QUOTES_BYTES * n_messages
+        return words + self._tokens_bytes
+
+    @property
+    def _tokens_bytes(self) -> int:
+        aside = sum(branch.tokens.size_bytes for branch in self.set_aside)
+        return self.tokens.size_bytes + aside
 
     def turns_of(self, branch: int) -> list[int]:
         """Which actions of the episode, counted from 0, were said in this branch."""

@@ -51,7 +51,8 @@ from typing_extensions import TypeVar
 
 from warren.observation import Observation, PromptTokens
 from warren_schemas.chat.tool_formats import Tool
-from warren_schemas.transcript import ChatMessage, Image
+from warren_schemas.images import Image
+from warren_schemas.transcript import ChatMessage
 
 __all__ = [
     "ChatMessage",

@@ -33,7 +33,8 @@ from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, Worker
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, Step
 from warren_schemas.ids import RunId
-from warren_schemas.transcript import ChatMessage, Image
+from warren_schemas.images import Image
+from warren_schemas.transcript import ChatMessage
 
 __all__ = ["stage", "tiny_models"]
 

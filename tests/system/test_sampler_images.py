@@ -11,7 +11,8 @@ from tests.support.seeing_models import IMAGE, noise, seeing_model
 
 from warren_broker.memory import open_hub
 from warren_schemas.episode import Failed, FailureKind
-from warren_schemas.transcript import ChatMessage, Image
+from warren_schemas.images import Image
+from warren_schemas.transcript import ChatMessage
 
 __all__ = ["seeing_model"]
 

@@ -20,7 +20,7 @@ from warren_env_worker.reach.sealed import NOTHING, Sealed
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.datasets.order import Order
 from warren_schemas.episode import FailureKind
-from warren_schemas.transcript import MediaType
+from warren_schemas.images import MediaType
 
 Config = dict[str, object]
 Role = Literal["system", "user", "assistant", "tool"]

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config import NonNegativeInt, PositiveInt
 from warren_schemas.config.sampling import MinP, RepetitionPenalty, TopP
-from warren_schemas.transcript import Image
+from warren_schemas.images import Image
 
 MAX_ANSWERS = 64
 """Most answers to one request."""

@@ -9,7 +9,8 @@ from typing import Literal
 from warren.environment import PromptTokens, Sampled
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called, as_words, with_tools
-from warren_schemas.transcript import ChatMessage, Image
+from warren_schemas.images import Image
+from warren_schemas.transcript import ChatMessage
 
 Role = Literal["system", "user", "assistant", "tool"]
 

@@ -11,8 +11,9 @@ from tests.support.factories import (
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodePurpose, Failed, FailureKind
+from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.transcript import ChatMessage, Image
+from warren_schemas.transcript import ChatMessage
 
 SHOWN = (ChatMessage(role="user", content="?", images=(Image.of(b"\xff\xd8\xff rest"),)),)
 

@@ -3,7 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from warren_schemas.transcript import ChatMessage, Image
+from warren_schemas.images import Image
+from warren_schemas.transcript import ChatMessage
 
 FILES = {
     "image/png": b"\x89PNG\r\n\x1a\n rest",

@@ -21,8 +21,9 @@ from warren_schemas.datasets.rows import DatasetKind, WrongLine, checked, kind_o
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StopReason
 from warren_schemas.exports.files import JsonLinesFile, ParquetFile
 from warren_schemas.http import TrajectoryView
+from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.transcript import Branch, ChatMessage, EpisodeTimes, Image, Tokens, Turn
+from warren_schemas.transcript import Branch, ChatMessage, EpisodeTimes, Tokens, Turn
 
 PIXEL = Image.of(b"\x89PNG\r\n\x1a\n")
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from warren.environment import ChatMessage, Image
 from warren_schemas.base import Frozen
-from warren_schemas.transcript import MediaType
+from warren_schemas.images import MediaType
 
 PROTOCOL = "warren-env/1"
 

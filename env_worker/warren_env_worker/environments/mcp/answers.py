@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter
 
 from warren.environment import ChatMessage, Image
 from warren_env_worker.environments.tool_calls import ToolSpec
-from warren_schemas.transcript import MediaType
+from warren_schemas.images import MediaType
 
 NOTHING = "(nothing)"
 _IMAGES = get_args(MediaType)

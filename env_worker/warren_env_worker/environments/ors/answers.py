@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from warren.environment import ChatMessage, Image
 from warren_env_worker.environments.tool_calls import ToolSpec
-from warren_schemas.transcript import MediaType
+from warren_schemas.images import MediaType
 
 
 class _Answer(BaseModel):

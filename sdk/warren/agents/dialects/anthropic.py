@@ -13,7 +13,7 @@ from warren.agents.live import LiveAgent
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called
-from warren_schemas.transcript import Image
+from warren_schemas.images import Image
 
 IGNORED = frozenset({
     "max_tokens", "temperature", "top_p", "top_k", "stop_sequences", "thinking", "metadata",

@@ -13,8 +13,8 @@ from warren.agents.live import LiveAgent
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called
+from warren_schemas.images import Image
 from warren_schemas.openai.requests import image_of
-from warren_schemas.transcript import Image
 
 IGNORED = frozenset({
     "temperature", "top_p", "top_logprobs", "max_output_tokens", "reasoning", "truncation", "user",
