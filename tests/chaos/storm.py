@@ -147,12 +147,13 @@ async def until_tidy(site: Site) -> None:
     """Return when no queue is left that nobody will ever consume from, no work in any, and none to
     be sent.
 
-    The queues with orders to trainers that died go by themselves (`ORDERS_EXPIRE_S`).
+    The queues with orders to trainers that died go by themselves (`ORDERS_EXPIRE_S`), and so do empty homes
+    (`HOME_EXPIRES_S`).
     """
     left: list[str] = []
     try:
         async with asyncio.timeout(QUIET_S):
-            while left := orphans(site, await asyncio.to_thread(site.rabbit.queues)):
+            while left := orphans(await asyncio.to_thread(site.rabbit.queues)):
                 log.info("left at the broker: %s", left)
                 await asyncio.sleep(2.0)
     except TimeoutError:
@@ -175,12 +176,11 @@ async def until_sent(site: Site) -> None:
         raise
 
 
-def orphans(site: Site, queues: dict[str, int]) -> list[str]:
+def orphans(queues: dict[str, int]) -> list[str]:
     names = {name.removeprefix("warren."): n for name, n in queues.items()}
-    homes = [name for name in names if name.startswith("home.")]
     work = [f"{n} in {name}" for name, n in names.items() if n and name.startswith(WORK)]
     of_runs = [name for name in names if name.startswith(("train.", "results."))]
-    return [*of_runs, *work, *homes[len(site.of_role("env", "gateway")) :]]
+    return [*of_runs, *work]
 
 
 async def model_of(site: Site, run: Run) -> str:
