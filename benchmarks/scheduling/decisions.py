@@ -15,7 +15,7 @@ from warren_gateway.scheduling.policy import (
 )
 from warren_schemas.ids import ModelId, RunId, WorkerId
 
-N_WORKERS, N_PLACES, N_WAITING = 32, 8, 1000
+N_WORKERS, N_MODELS, N_WAITING = 32, 8, 1000
 BASES = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-4B", "Qwen/Qwen3-8B")
 
 
@@ -46,7 +46,7 @@ def measure(n: int, seed: int) -> None:
     for name, n_free in (
         ("all taken", 0),
         ("one place free", 1),
-        ("all empty", N_WORKERS * N_PLACES),
+        ("all empty", N_WORKERS * N_MODELS),
     ):
         taken_s, n_admitted = _times(n, n_free, random.Random(seed))
         p50, p99 = (1e3 * taken_s[int(q * len(taken_s))] for q in (0.5, 0.99))
@@ -55,30 +55,30 @@ def measure(n: int, seed: int) -> None:
 
 def _times(n: int, n_free: int, chance: random.Random) -> tuple[list[float], int]:
     jobs = [waiting(number, chance) for number in range(N_WAITING)]
-    holders, rooms = _workers(N_WORKERS * N_PLACES - n_free, chance)
+    holders, trainers = _workers(N_WORKERS * N_MODELS - n_free, chance)
     shares = {f"user{n}": OwnerShare(f"user{n}", 1.0, chance.uniform(0, 1e5)) for n in range(50)}
     taken_s: list[float] = []
     n_admitted = 0
     for _ in range(n):
         chance.shuffle(jobs)
         began_s = time.thread_time()
-        n_admitted = len(decide(jobs, holders, rooms, shares, now_s=N_WAITING).admitted)
+        n_admitted = len(decide(jobs, holders, trainers, shares, now_s=N_WAITING).admitted)
         taken_s.append(time.thread_time() - began_s)
     return sorted(taken_s), n_admitted
 
 
 def _workers(n_held: int, chance: random.Random) -> tuple[list[HeldJob], list[TrainerState]]:
     holders: list[HeldJob] = []
-    rooms: list[TrainerState] = []
+    trainers: list[TrainerState] = []
     for number in range(N_WORKERS):
         worker, base = WorkerId(f"worker{number:02}"), BASES[number % len(BASES)]
-        n_here = min(N_PLACES, n_held - len(holders))
+        n_here = min(N_MODELS, n_held - len(holders))
         jobs = [waiting(10_000 + len(holders) + n, chance) for n in range(n_here)]
         ours = [held(replace(job, base_model=base), worker) for job in jobs]
         holders += ours
         models = tuple(job.model for job in ours)
-        room = TrainerState(
-            worker, frozenset({base}), frozenset(), 1, N_PLACES, models, False, False, 80 << 30
+        trainer = TrainerState(
+            worker, frozenset({base}), frozenset(), 1, N_MODELS, models, False, False, 80 << 30
         )
-        rooms.append(room)
-    return holders, rooms
+        trainers.append(trainer)
+    return holders, trainers

@@ -9,7 +9,7 @@ from warren_gateway.scheduling.policy import HeldJob, OwnerShare, TrainerState, 
 from warren_schemas.ids import ModelId, RunId, WorkerId
 
 BASE = "base"
-N_WORKERS, N_PLACES = 32, 8
+N_WORKERS, N_MODELS = 32, 8
 N_USERS, N_JOBS, DAY_S = 50, 10_000, 86_400.0
 LOAD = 1.0
 """GPU time that is asked for over GPU time that there is."""
@@ -25,7 +25,7 @@ class Submission:
 
     @property
     def gpu_s(self) -> float:
-        return self.length_s / (1 if self.job.is_full else N_PLACES)
+        return self.length_s / (1 if self.job.is_full else N_MODELS)
 
 
 def submissions(seed: int) -> list[Submission]:
@@ -42,7 +42,7 @@ def submissions(seed: int) -> list[Submission]:
         for _ in range(min(n, N_JOBS - len(raw))):
             is_full = chance.random() < 0.05
             raw.append((at_s, user, is_full, chance.lognormvariate(0.0, 1.3)))
-    asked = sum(length / (1 if is_full else N_PLACES) for _, _, is_full, length in raw)
+    asked = sum(length / (1 if is_full else N_MODELS) for _, _, is_full, length in raw)
     unit_s = LOAD * N_WORKERS * DAY_S / asked
     return [_submission(n, *one, unit_s) for n, one in enumerate(sorted(raw))]
 
@@ -59,12 +59,12 @@ def _submission(
 
 @dataclass
 class Worker:
-    room: TrainerState
+    trainer: TrainerState
     jobs: set[ModelId] = field(default_factory=set[ModelId])
     has_full: bool = False
 
     def announced(self) -> TrainerState:
-        return replace(self.room, held=tuple(self.jobs), is_full_held=self.has_full)
+        return replace(self.trainer, held=tuple(self.jobs), is_full_held=self.has_full)
 
 
 class Site:
@@ -85,7 +85,7 @@ class Site:
         self._waiting: dict[ModelId, WaitingJob] = {}
         self._held: dict[ModelId, HeldJob] = {}
         self._ends: list[tuple[float, ModelId]] = []
-        self._workers = [Worker(_room(n)) for n in range(N_WORKERS)]
+        self._workers = [Worker(_trainer(n)) for n in range(N_WORKERS)]
 
     def play(self) -> None:
         """A day, and then until all have started."""
@@ -103,17 +103,17 @@ class Site:
             now_s += PASS_S
 
     def _pass(self, now_s: float) -> None:
-        rooms = [worker.announced() for worker in self._workers]
+        trainers = [worker.announced() for worker in self._workers]
         decision = decide(
             list(self._waiting.values()),
             list(self._held.values()),
-            rooms,
+            trainers,
             self._owners(),
             now_s=now_s,
         )
         for worker in self._workers:
-            kept = decision.reserved.get(worker.room.worker)
-            worker.room = replace(worker.room, reserved_for=kept)
+            kept = decision.reserved.get(worker.trainer.worker)
+            worker.trainer = replace(worker.trainer, reserved_for=kept)
         for model in decision.admitted:
             self._start(self._waiting.pop(model), now_s)
 
@@ -122,23 +122,23 @@ class Site:
 
     def _start(self, job: WaitingJob, now_s: float) -> None:
         able = (worker for worker in self._workers if self._may_take(worker, job))
-        worker = min(able, key=lambda w: (w.room.reserved_for != job.model, len(w.jobs)))
+        worker = min(able, key=lambda w: (w.trainer.reserved_for != job.model, len(w.jobs)))
         worker.jobs.add(job.model)
         worker.has_full = job.is_full
         self._held[job.model] = HeldJob(
-            job.model, job.run, job.owner, BASE, job.is_full, 1, worker.room.worker, now_s
+            job.model, job.run, job.owner, BASE, job.is_full, 1, worker.trainer.worker, now_s
         )
         self.started_s[job.model] = now_s
         heapq.heappush(self._ends, (now_s + self.asked[job.model].length_s, job.model))
 
     def _may_take(self, worker: Worker, job: WaitingJob) -> bool:
-        is_for = worker.room.reserved_for in (None, job.model)
+        is_for = worker.trainer.reserved_for in (None, job.model)
         n = len(worker.jobs)
-        return is_for and not worker.has_full and n < (1 if job.is_full else N_PLACES)
+        return is_for and not worker.has_full and n < (1 if job.is_full else N_MODELS)
 
     def _end(self, model: ModelId) -> None:
         job = self._held.pop(model)
-        worker = next(w for w in self._workers if w.room.worker == job.worker)
+        worker = next(w for w in self._workers if w.trainer.worker == job.worker)
         worker.jobs.discard(model)
         worker.has_full = False
 
@@ -146,7 +146,7 @@ class Site:
         """Of the next `PASS_S`."""
         holding = dict.fromkeys(self.weights, 0.0)
         for model, job in self._held.items():
-            holding[self.asked[model].job.owner] += 1.0 if job.is_full else 1 / N_PLACES
+            holding[self.asked[model].job.owner] += 1.0 if job.is_full else 1 / N_MODELS
         wanting = {self.asked[model].job.owner for model in self._waiting}
         for user, n_gpus in holding.items():
             self.used_gpu_s[user] += n_gpus * PASS_S
@@ -160,6 +160,6 @@ class Site:
             self.busy_gpu_s += sum(holding.values()) * PASS_S
 
 
-def _room(number: int) -> TrainerState:
+def _trainer(number: int) -> TrainerState:
     worker = WorkerId(f"w{number:02}")
-    return TrainerState(worker, frozenset({BASE}), frozenset(), 1, N_PLACES, (), False, False, None)
+    return TrainerState(worker, frozenset({BASE}), frozenset(), 1, N_MODELS, (), False, False, None)

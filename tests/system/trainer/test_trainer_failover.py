@@ -41,11 +41,21 @@ from warren_schemas.training import (
     SaveState,
 )
 
-WITH_CRITIC = [spec.model_copy(update={"critic": True}) for spec in (FULL, LORA)]
+FULL_AND_CRITIC, LORA_AND_CRITIC = (
+    spec.model_copy(update={"critic": True}) for spec in (FULL, LORA)
+)
+THOROUGH = [pytest.mark.storm, pytest.mark.thorough]
 
 
-@pytest.mark.parametrize("spec", WITH_CRITIC, ids=["full", "lora"])
-@pytest.mark.parametrize("checkpoint_at", [None, 10])
+@pytest.mark.parametrize(
+    ("spec", "checkpoint_at"),
+    [
+        pytest.param(FULL_AND_CRITIC, 10, id="full-from-a-checkpoint"),
+        pytest.param(LORA_AND_CRITIC, None, id="lora-from-the-start"),
+        pytest.param(FULL_AND_CRITIC, None, id="full-from-the-start", marks=THOROUGH),
+        pytest.param(LORA_AND_CRITIC, 10, id="lora-from-a-checkpoint", marks=THOROUGH),
+    ],
+)
 async def test_a_killed_child_and_a_replay_give_the_same_bits(
     hub: MemoryHub,
     owner: Owner,
@@ -121,7 +131,7 @@ async def test_a_child_that_loses_its_device_is_replaced(
         assert done(after[1]).version == 1
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=THOROUGH)])
 async def test_a_child_without_memory_for_an_op_comes_back_with_smaller_passes(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, devices: int
 ) -> None:

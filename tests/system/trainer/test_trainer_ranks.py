@@ -91,7 +91,13 @@ def epochs() -> Iterator[int]:
     ("spec", "rank", "signum"),
     [
         pytest.param(LORA, 1, signal.SIGKILL, id="lora-second-killed"),
-        pytest.param(LORA, 0, signal.SIGKILL, id="lora-first-killed"),
+        pytest.param(
+            LORA,
+            0,
+            signal.SIGKILL,
+            id="lora-first-killed",
+            marks=[pytest.mark.storm, pytest.mark.thorough],
+        ),
         pytest.param(FULL, 1, signal.SIGSTOP, id="full-second-frozen"),
     ],
 )

@@ -138,6 +138,7 @@ def as_recorded(mark: int) -> Completed | Failed:
     return next(item.outcome for item in played().stream if mark_of(item.transcript) == mark)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chaos", [0.0, 0.02])
 @pytest.mark.parametrize("score", [as_recorded, by_mark, two_in_three])
 def test_the_ops_are_those_of_a_recording_with_these_rewards(score: Score, chaos: float) -> None:

@@ -17,7 +17,7 @@ PROMPT_T = np.array([2, 45], np.int32)
 KEY = PolicyKey("model_x")
 
 
-class Keeping:
+class LoaderUnderTest:
     """A policy loader whose fetches are answered by the test."""
 
     def __init__(self, base: PreTrainedModel, on_new_weights: OnNewWeights = "keep") -> None:
@@ -52,7 +52,7 @@ class Keeping:
 
 
 def test_requests_wait_for_the_version_that_they_need(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     for number in range(3):
         it.submit(number, version=4)
     assert not it.engine.has_work
@@ -65,7 +65,7 @@ def test_requests_wait_for_the_version_that_they_need(tiny: PreTrainedModel) -> 
 
 
 def test_the_base_model_needs_no_fetch(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=0, url=None)
     assert completions(it.engine)[1].versions_T[0] == 0
     it.submit(2, version=3, url=None)
@@ -74,7 +74,7 @@ def test_the_base_model_needs_no_fetch(tiny: PreTrainedModel) -> None:
 
 
 def test_a_newer_version_known_meanwhile_is_fetched_next(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=1)
     it.policy_loader.note_published(Published(KEY.model, 5, "file:///v5"))
     it.policy_loader.note_published(Published(KEY.model, 3, "file:///v3"))
@@ -91,7 +91,7 @@ def test_a_newer_version_known_meanwhile_is_fetched_next(tiny: PreTrainedModel) 
 def test_an_old_version_that_is_gone_harms_nobody_when_a_newer_is_known(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=1)
     it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
     it.policy_loader.fetch_failed(it.fetches[0], "is not there")
@@ -101,7 +101,7 @@ def test_an_old_version_that_is_gone_harms_nobody_when_a_newer_is_known(
 
 
 def test_when_no_version_can_be_had_those_who_waited_are_told(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=1)
     it.submit(2, version=1)
     it.policy_loader.fetch_failed(it.fetches[0], "is not there")
@@ -116,7 +116,7 @@ def test_when_no_version_can_be_had_those_who_waited_are_told(tiny: PreTrainedMo
 
 
 def test_files_that_do_not_fit_are_told_to_those_who_waited(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], PolicyFiles("full", {}, None))
     (refusal,) = it.refused()
@@ -124,7 +124,7 @@ def test_files_that_do_not_fit_are_told_to_those_who_waited(tiny: PreTrainedMode
 
 
 def test_cancelled_requests_wait_no_longer(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=1)
     it.submit(2, version=1)
     it.cancel({1})
@@ -133,7 +133,7 @@ def test_cancelled_requests_wait_no_longer(tiny: PreTrainedModel) -> None:
 
 
 def test_under_drain_requests_finish_first_and_newcomers_wait(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny, "drain")
+    it = LoaderUnderTest(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
@@ -151,7 +151,7 @@ def test_under_drain_requests_finish_first_and_newcomers_wait(tiny: PreTrainedMo
 def test_under_drain_files_that_do_not_fit_leave_the_old_version_at_work(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny, "drain")
+    it = LoaderUnderTest(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
@@ -168,7 +168,7 @@ def test_under_drain_files_that_do_not_fit_leave_the_old_version_at_work(
 def test_under_drain_a_fetch_that_fails_costs_nobody_what_is_held_back(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny, "drain")
+    it = LoaderUnderTest(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     it.policy_loader.note_published(Published(KEY.model, 2, "file:///v2"))
@@ -186,7 +186,7 @@ def test_under_drain_a_fetch_that_fails_costs_nobody_what_is_held_back(
 def test_under_drain_what_is_held_back_never_replaces_a_newer_version(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny, "drain")
+    it = LoaderUnderTest(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     for version in (2, 3):
@@ -202,7 +202,7 @@ def test_under_drain_what_is_held_back_never_replaces_a_newer_version(
 def test_under_drain_late_news_of_an_older_version_leave_the_newer_one_held_back(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny, "drain")
+    it = LoaderUnderTest(tiny, "drain")
     it.submit(1, version=1)
     it.policy_loader.fetched(it.fetches[0], it.files(1))
     for fetch, version in enumerate((3, 2), 1):
@@ -216,7 +216,7 @@ def test_under_drain_late_news_of_an_older_version_leave_the_newer_one_held_back
 
 
 def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.policy_loader.note_published(Published("model_unknown", 1, "file:///v1"))
     assert it.fetches == []
     it.policy_loader.note_published(Published(LIVE.model, 1, "file:///v1"))
@@ -226,7 +226,7 @@ def test_news_of_models_that_nobody_samples_here_is_ignored(tiny: PreTrainedMode
 def test_a_version_0_with_an_address_is_fetched_though_the_base_model_stood_for_it(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=0, url=None)
     of_base = completions(it.engine)[1].ids_T.tolist()
     it.submit(2, version=0)
@@ -242,7 +242,7 @@ def test_a_version_0_with_an_address_is_fetched_though_the_base_model_stood_for_
 
 
 def test_a_version_0_that_can_not_be_had_is_not_the_base_model(tiny: PreTrainedModel) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=0, url=None)
     completions(it.engine)
     it.submit(2, version=0)
@@ -255,7 +255,7 @@ def test_a_version_0_that_can_not_be_had_is_not_the_base_model(tiny: PreTrainedM
 def test_a_version_0_that_is_published_takes_the_place_of_the_base_model(
     tiny: PreTrainedModel,
 ) -> None:
-    it = Keeping(tiny)
+    it = LoaderUnderTest(tiny)
     it.submit(1, version=0, url=None)
     it.policy_loader.note_published(Published(KEY.model, 0, "file:///v0"))
     assert it.fetched_versions == [0]

@@ -75,6 +75,7 @@ def test_the_base_of_a_run_that_has_ended_is_there_for_the_next_one(base_folder:
     assert made.make(LORA).base is base()
 
 
+@pytest.mark.slow
 def test_a_base_that_nobody_uses_is_given_back_before_anything_else_is_loaded(
     base_folder: Path, tmp_path: Path
 ) -> None:
