@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlsplit
 
 from warren.client import Client, connect
+from warren.display.words import counted
 from warren.errors import ConfigurationError, GatewayError, GatewayUnreachable, WarrenError
 from warren.settings import warren_home
 from warren.version import __version__
@@ -117,7 +118,9 @@ async def _key(client: Client) -> Check:
     except WarrenError as error:
         return Check("api key", Level.BAD, error.message, error.hint)
     return Check(
-        "api key", Level.OK, f"accepted (from {client.settings.key_source}); {n_runs} runs"
+        "api key",
+        Level.OK,
+        f"accepted (from {client.settings.key_source}); {counted(n_runs, 'run')}",
     )
 
 
