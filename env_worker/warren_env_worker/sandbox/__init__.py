@@ -4,7 +4,7 @@ port         what every sandbox can do, and what comes of a cell
 settings     which tier, and the limits
 opening      choosing a tier: probed, named, and never a bare process
 process      the host's end of a session in a process (tiers bubblewrap and landlock)
-bubblewrap   walls from namespaces; `landlock`: walls without them; `syscalls`: the filter of both
+bubblewrap   walls from namespaces; `landlock`: walls without them; their filter is in `warren.isolation`
 inside       what runs within those walls
 interpreter  a Python in Rust that knows neither files nor network (pydantic-monty)
 remote       any service that speaks SandboxFusion's `/run_code`; `server`: such a service

@@ -6,17 +6,18 @@ kernel and container that let it make user namespaces; no root.
 
 import shutil
 
-from warren_env_worker.sandbox.archive import archive, descriptor_of
+from warren.isolation.archives import descriptor_of
+from warren.isolation.syscalls import filter_program
+from warren.isolation.users import as_nobody
+from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.plan import (
     Plan,
-    as_nobody,
     interpreter,
     libraries,
     limits_as_text,
 )
 from warren_env_worker.sandbox.port import SandboxFailed
 from warren_env_worker.sandbox.settings import MIB, SandboxSettings
-from warren_env_worker.sandbox.syscalls import filter_program
 
 _ARCHIVE = "/opt/warren.zip"
 _LIBRARIES = "/opt/lib"
@@ -35,12 +36,12 @@ _VARIABLES = {
 
 
 def plan(settings: SandboxSettings) -> Plan:
-    """Raises `SandboxFailed`."""
+    """Raises `SandboxFailed`, `CannotIsolate`."""
     if shutil.which("bwrap") is None:
         raise SandboxFailed("bwrap is not installed (Debian: bubblewrap)")
     python, program = interpreter(settings), filter_program(has_namespaces=True)
     folders = libraries(settings)
-    code, rules = descriptor_of(archive()), descriptor_of(program)
+    code, rules = descriptor_of(inside()), descriptor_of(program)
     limits = limits_as_text(settings, disk="/tmp", n_processes=settings.limits.processes)
 
     def command(socket: int) -> list[str]:

@@ -10,18 +10,19 @@ has used up its processor time.
 import os
 from pathlib import Path
 
-from warren_env_worker.sandbox.archive import archive, descriptor_of
+from warren.isolation.archives import descriptor_of
+from warren.isolation.syscalls import filter_program
+from warren.isolation.users import as_nobody
+from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.inside.confinement import SCOPED_ABI, landlock_abi
 from warren_env_worker.sandbox.plan import (
     Plan,
-    as_nobody,
     interpreter,
     libraries,
     limits_as_text,
 )
 from warren_env_worker.sandbox.port import SandboxFailed
 from warren_env_worker.sandbox.settings import SandboxSettings
-from warren_env_worker.sandbox.syscalls import filter_program
 
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache")
 _HEADROOM = 64
@@ -29,13 +30,13 @@ _HEADROOM = 64
 
 
 def plan(settings: SandboxSettings) -> Plan:
-    """Raises `SandboxFailed`."""
+    """Raises `SandboxFailed`, `CannotIsolate`."""
     abi = landlock_abi()
     if abi < SCOPED_ABI:
         raise SandboxFailed(f"Landlock has version {abi} here; {SCOPED_ABI} (Linux 6.12) is needed")
     python, program = interpreter(settings), filter_program(has_namespaces=False)
     folders = libraries(settings)
-    code, rules = descriptor_of(archive()), descriptor_of(program)
+    code, rules = descriptor_of(inside()), descriptor_of(program)
     limits = limits_as_text(
         settings, disk="", n_processes=_n_processes(settings), readable=[*_READABLE, *folders]
     )

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import orjson
 
+from warren.isolation.archives import descriptor_of
+from warren.isolation.errors import CannotIsolate
 from warren_broker.worker.child import Child, ChildDied
-from warren_env_worker.sandbox.archive import descriptor_of
 from warren_env_worker.sandbox.inside.session import MAX_CODE_BYTES
 from warren_env_worker.sandbox.plan import START_S, Plan
 from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed
@@ -38,7 +39,13 @@ class ProcessSandbox:
     async def start(self) -> None:
         """Start the session now and not with its first cell. Raises `SandboxFailed`."""
         if self._child is None:
-            self._child = await _started(self._plan())
+            self._child = await _started(self._planned())
+
+    def _planned(self) -> Plan:
+        try:
+            return self._plan()
+        except CannotIsolate as error:
+            raise SandboxFailed(str(error)) from error
 
     async def run(self, code: str, limit_s: float) -> CellResult:
         """Run a cell. Raises `SandboxFailed`."""

@@ -1,7 +1,7 @@
 """The system calls that nobody inside may make, as a seccomp filter for this kernel.
 
-Refused are those that build, trace or manage what a cell has no business with, those that hide
-memory from its limits, and sockets of every family but local ones (a network namespace does not
+Refused are those that build, trace or manage what a program has no business with, those that hide
+memory from its limits, and sockets of every family but those that are named (a network namespace does not
 close AF_VSOCK and others). The filter is written by libseccomp, which knows the numbers of every
 architecture.
 """
@@ -12,7 +12,7 @@ import os
 import socket
 from functools import lru_cache
 
-from warren_env_worker.sandbox.port import SandboxFailed
+from warren.isolation.errors import CannotIsolate
 
 DENIED = """
 acct add_key bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module
@@ -36,6 +36,9 @@ OF_OTHERS = "prlimit64 sched_setaffinity sched_setattr sched_setparam sched_sets
 _NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 """Flags of `clone`: new time, mount, cgroup, UTS, IPC, user, PID, network namespace."""
 _FAMILIES = range(64)
+LOCAL = frozenset({int(socket.AF_UNIX)})
+INTERNET = LOCAL | {int(socket.AF_INET), int(socket.AF_INET6), int(socket.AF_NETLINK)}
+"""Libraries ask by the last one which addresses there are."""
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _NOT_EQUAL, _EQUAL, _MASKED_EQUAL = 1, 4, 7
@@ -50,9 +53,10 @@ class _Argument(ctypes.Structure):
     )
 
 
-@lru_cache(maxsize=2)
-def filter_program(*, has_namespaces: bool) -> bytes:
-    """Instructions for `bwrap --seccomp` or `prctl`. Raises `SandboxFailed`."""
+@lru_cache(maxsize=4)
+def filter_program(*, has_namespaces: bool, families: frozenset[int] = LOCAL) -> bytes:
+    """Instructions for `bwrap --seccomp` or `prctl`; sockets may be of these families, and of none without
+    namespaces. Raises `CannotIsolate`."""
     rules = _Rules()
     denied = DENIED if has_namespaces else DENIED + DENIED_WITHOUT_NAMESPACES
     for name in denied.split():
@@ -63,9 +67,8 @@ def filter_program(*, has_namespaces: bool) -> bytes:
     for flag in _NAMESPACES:
         rules.deny("clone", errno.EPERM, (0, _MASKED_EQUAL, flag, flag))
     if has_namespaces:
-        for family in _FAMILIES:
-            if family != socket.AF_UNIX:
-                rules.deny("socket", errno.EAFNOSUPPORT, (0, _EQUAL, family, 0))
+        for family in set(_FAMILIES) - families:
+            rules.deny("socket", errno.EAFNOSUPPORT, (0, _EQUAL, family, 0))
     return rules.exported()
 
 
@@ -85,14 +88,14 @@ class _Rules:
             self._filter, action, call, len(arguments), listed
         )
         if result < 0:
-            raise SandboxFailed(f"libseccomp refuses a rule for {name}: {os.strerror(-result)}")
+            raise CannotIsolate(f"libseccomp refuses a rule for {name}: {os.strerror(-result)}")
 
     def exported(self) -> bytes:
         with os.fdopen(os.memfd_create("filter"), "rb") as file:
             result = self._library.seccomp_export_bpf(self._filter, file.fileno())
             self._library.seccomp_release(self._filter)
             if result < 0:
-                raise SandboxFailed(f"libseccomp writes no filter: {os.strerror(-result)}")
+                raise CannotIsolate(f"libseccomp writes no filter: {os.strerror(-result)}")
             file.seek(0)
             return file.read()
 
@@ -101,6 +104,6 @@ def _library() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL("libseccomp.so.2")
     except OSError as error:
-        raise SandboxFailed("libseccomp is not installed (Debian: libseccomp2)") from error
+        raise CannotIsolate("libseccomp is not installed (Debian: libseccomp2)") from error
     library.seccomp_init.restype = ctypes.c_void_p
     return library
