@@ -214,6 +214,11 @@ RESOURCES = [
 ]
 DISK = [
     Case(
+        "files beside its own",
+        "held(*(refused(open, p, 'w') for p in ('/x', '/dev/x', '/usr/x', '/opt/x')),"
+        " refused(os.mkdir, '/dev/abuse'))",
+    ),
+    Case(
         "a full disk",
         "def fill(name):\n"
         "    with open(name, 'wb') as f:\n"

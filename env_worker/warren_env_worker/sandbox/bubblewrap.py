@@ -72,6 +72,6 @@ def _walls(settings: SandboxSettings, folders: list[str], code: int, rules: int)
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", str(disk_bytes), "--perms", "0700", "--tmpfs", "/tmp"),
         *("--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"),
-        *("--remount-ro", "/", "--chdir", "/tmp", "--cap-drop", "ALL"),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--cap-drop", "ALL"),
         *("--seccomp", str(rules), "--"),
     ]
