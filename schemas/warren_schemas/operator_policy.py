@@ -6,12 +6,12 @@ several owners does only what this policy lists. Without a file nothing is liste
 """
 
 import re
-from pathlib import PurePosixPath
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
+from warren_schemas.agent_box import Box
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.environment import SecretName
 from warren_schemas.config.sandbox import (
@@ -22,6 +22,7 @@ from warren_schemas.config.sandbox import (
     OutputBytes,
     Processes,
 )
+from warren_schemas.fields.paths import AbsolutePath, absolute
 
 EVERYBODY = "*"
 """As an owner: all of them. As an environment: all of them."""
@@ -44,21 +45,14 @@ def _function_pattern(pattern: str) -> str:
     return pattern
 
 
-def _absolute(path: str) -> str:
-    if not PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-        raise ValueError("expected an absolute path without ..")
-    return path
-
-
 def _with_absolute_program(command: tuple[str, ...]) -> tuple[str, ...]:
     if not command:
         raise ValueError("expected a program, and its arguments")
-    _absolute(command[0])
+    absolute(command[0])
     return command
 
 
 UrlPrefix = Annotated[str, AfterValidator(_url_prefix)]
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 FunctionPattern = Annotated[str, AfterValidator(_function_pattern)]
 Command = Annotated[Listed[str], AfterValidator(_with_absolute_program)]
 Owners = Annotated[Listed[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
@@ -124,12 +118,19 @@ class SandboxRules(Frozen):
     """The most that configs may ask; a config that sets none gets less where this is below its default."""
 
 
+class AgentRules(Frozen):
+    """What agents may use of the machine."""
+
+    box: Box | None = None
+    """The most that the program of an agent gets; every one runs in a box then. null: its class decides."""
+
+
 class OperatorPolicy(Frozen):
     """What configs may reach on an env worker. What is not listed is refused."""
 
     trusts_configs: bool = False
     """Configs may reach whatever the worker itself can: for a deployment with one tenant. Then nothing else
-    may be given."""
+    may be given, except `agents`."""
     secrets: dict[SecretName, SecretRule] = Field(default_factory=dict)
     """By name: `JUDGE` is the environment variable `WARREN_SECRET_JUDGE` of the worker."""
     services: Listed[ServiceRule] = ()
@@ -142,13 +143,14 @@ class OperatorPolicy(Frozen):
     data_root: AbsolutePath | None = None
     """The folder below which configs may name files; null: none."""
     sandbox: SandboxRules = Field(default_factory=SandboxRules)
+    agents: AgentRules = Field(default_factory=AgentRules)
     variables: Listed[VariableName] = ()
     """Environment variables that processes of environments get, besides the usual harmless ones. Names that
     begin with `WARREN_` are never passed on."""
 
     @model_validator(mode="after")
     def _is_one_or_the_other(self) -> Self:
-        others = sorted(self.model_fields_set - {"trusts_configs"})
+        others = sorted(self.model_fields_set - {"trusts_configs", "agents"})
         if self.trusts_configs and others:
             raise ValueError(f"with trusts_configs, {', '.join(others)} would have no effect")
         hidden = [name for name in self.variables if name.upper().startswith("WARREN_")]

@@ -101,6 +101,9 @@ if TYPE_CHECKING:
     )
     from warren_schemas import config as _config
     from warren_schemas import http as _http
+    from warren_schemas.agent_box import (
+        Box,
+    )
     from warren_schemas.check import (
         RunCheck,
         RunEstimate,
@@ -140,6 +143,7 @@ if TYPE_CHECKING:
         "AgentEnv",
         "AuthenticationError",
         "Beginning",
+        "Box",
         "Client",
         "CommandAgent",
         "ComparedRun",
@@ -223,6 +227,7 @@ _HOMES = {
     "warren.trainable.future": ("Future",),
     "warren.trainable.model": ("TrainableModel",),
     "warren.version": ("__version__",),
+    "warren_schemas.agent_box": ("Box",),
     "warren_schemas.check": ("RunCheck", "RunEstimate", "RunExpectation"),
     "warren_schemas.events": (
         "EvaluationCompleted", "Phase", "RunEventBody", "RunState", "StateChanged", "StepCompleted",

@@ -50,6 +50,7 @@ from typing import Any, ClassVar, Generic, Literal
 from typing_extensions import TypeVar
 
 from warren.observation import Observation, PromptTokens
+from warren_schemas.agent_box import Box
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.images import Image
 from warren_schemas.transcript import ChatMessage
@@ -140,6 +141,8 @@ class Context:
     """How the run wants calls of tools written; None: as the environment says."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
     """Values of the secrets that the run names, from the env worker's environment variables."""
+    max_box: Box | None = field(default=None, compare=False)
+    """The most that the program of an agent gets here, by the operator's policy; None: its class decides."""
 
     @classmethod
     def derive(cls, seed: int, split: str = "train", index: int = 0, member: int = 0) -> "Context":

@@ -149,23 +149,6 @@ class Lingers(CommandAgent):
     )
 
 
-class Sandboxed(CommandAgent):
-    """A shell script in a sandbox that shows it nothing of the machine but `/usr`, which lets it write its reward."""
-
-    name = "sandboxed"
-    command = (
-        "bash",
-        "-c",
-        """exec bwrap --unshare-user --unshare-pid --unshare-ipc --die-with-parent --ro-bind /usr /usr \\
-        --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp \\
-        --bind "${WARREN_REWARD%/*}" "${WARREN_REWARD%/*}" prlimit --as=1073741824 --nproc=64 bash -c "$AGENT" """,
-    )
-
-    def variables(self, task: None, agent: Agent) -> dict[str, str]:
-        is_alone = "test ! -e /etc/passwd -a $(ls -d /proc/[0-9]* | wc -l) -lt 9"
-        return {**super().variables(task, agent), "AGENT": f"{is_alone} && {Curl.command[2]}"}
-
-
 class Missing(CommandAgent):
     """A program that there is not."""
 

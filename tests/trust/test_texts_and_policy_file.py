@@ -73,7 +73,17 @@ def test_a_policy_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["secret: {}", "[1", "trusts_configs: true\ndata_root: /", "data_root: data", "1"],
+    [
+        "secret: {}",
+        "[1",
+        "trusts_configs: true\ndata_root: /",
+        "data_root: data",
+        "1",
+        "agents: {box: {memory_mib: 0}}",
+        "agents: {box: {network: none}}",
+        "agents: {box: {readable: [a]}}",
+        "agents: {memory_mib: 9}",
+    ],
 )
 def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
@@ -108,6 +118,7 @@ def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
         ({"sandbox": {"python": ["/usr"]}}, "sandbox.python.0: /usr is no program"),
         ({"commands": [{"command": ["/usr"]}]}, "commands.0.command: /usr is no program"),
         ({"sandbox": {"libraries": ["/nowhere"]}}, "sandbox.libraries.0: /nowhere is no folder"),
+        ({"agents": {"box": {"readable": ["/nowhere"]}}}, "agents.box.readable.0: /nowhere is not"),
     ],
 )
 def test_rules_that_would_not_do_what_they_say(

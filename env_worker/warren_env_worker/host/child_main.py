@@ -19,6 +19,7 @@ from typing import Any
 
 from warren.environment import Env, Isolation
 from warren_broker.worker.child import Channel
+from warren_env_worker.host.boxes import box_of, why_no_box
 from warren_env_worker.host.call_status import open_status
 from warren_env_worker.host.child.loops import is_async, serve
 from warren_env_worker.host.child.open_files import raise_open_files_limit
@@ -56,6 +57,9 @@ def _live(channel: Channel, reference: str, status: str) -> None:
     except ImportFailed as error:
         channel.send(pack_greeting(Unusable(str(error))))
         return
+    if why := why_no_box(environment):
+        channel.send(pack_greeting(Unusable(f"{reference}: {why}")))
+        return
     if agents := sys.modules.get("warren.agents.environment"):  # as an agent's environment has
         importlib.import_module(agents.ENDPOINT)  # once, and not in the process of each episode
     gc.freeze()  # what was imported stays: no need to look through it again and again
@@ -80,6 +84,7 @@ def describe(environment: type[Env[Any]]) -> Description:
         splits=environment.splits,
         is_single_turn=environment.single_turn,
         tools=environment.offered(),
+        box=box_of(environment),
     )
 
 

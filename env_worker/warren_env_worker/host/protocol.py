@@ -17,6 +17,7 @@ import orjson
 from warren.environment import Sampled
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.sealed import NOTHING, Sealed
+from warren_schemas.agent_box import Box
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.datasets.order import Order
 from warren_schemas.episode import FailureKind
@@ -157,6 +158,8 @@ class Description:
     is_single_turn: bool
     tools: Sequence[Tool] | None
     """None for an environment that takes plain words alone."""
+    box: Box | None = None
+    """That its class asks for, of an agent that is a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,23 +219,32 @@ def unpack_answers(frame: bytes) -> list[Answer]:
 
 
 def pack_greeting(greeting: Description | Unusable) -> bytes:
-    return orjson.dumps(greeting)
+    return orjson.dumps(greeting, default=_plain)
 
 
 def unpack_greeting(frame: bytes) -> Description | Unusable:
     fields = orjson.loads(frame)
     if "reason" in fields:
         return Unusable(**fields)
-    tools = fields.pop("tools")
-    return Description(**fields, tools=tools and [Tool(**tool) for tool in tools])
+    tools, box = fields.pop("tools"), fields.pop("box")
+    return Description(
+        **fields,
+        tools=tools and [Tool(**tool) for tool in tools],
+        box=None if box is None else Box.model_validate(box),
+    )
 
 
 def _packed(calls: Sequence[Call]) -> tuple[bytes, list[bytes | memoryview]]:
     """The JSON with its size before it, in which the values of secrets are told by their size; and they."""
-    json = orjson.dumps(calls, default=len)
+    json = orjson.dumps(calls, default=_plain)
     starts = (call.start for call in calls if call.start is not None)
     values = [start.sealed.values for start in starts if start.sealed.values]
     return _N_JSON.pack(len(json)) + json, values
+
+
+def _plain(value: Box | memoryview) -> object:
+    """Values of secrets are told by their size."""
+    return value.model_dump() if isinstance(value, Box) else len(value)
 
 
 def _call(fields: dict[str, Any]) -> Call:

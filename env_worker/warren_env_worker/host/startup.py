@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from warren.errors import ConfigurationError
 from warren_broker.worker.child import Child, ChildDied
+from warren_env_worker.host.boxes import why_refused
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import CLOSE_GRACE_S, Session
@@ -42,7 +43,7 @@ async def opened(
         kept = KeptOutput(log) if log is not None else None
         child, pump = await _printing(reference, variables, status, kept)
         try:
-            yield Session(child, status, await _greeted(child), policy, kept)
+            yield Session(child, status, await _greeted(child, policy), policy, kept)
         finally:
             await child.close(grace_s=CLOSE_GRACE_S)
             if kept is not None and pump is not None:
@@ -76,7 +77,7 @@ async def _spawned(
         raise EnvironmentUnusable(f"no process can be started for {reference}: {error}") from error
 
 
-async def _greeted(child: Child) -> Description:
+async def _greeted(child: Child, policy: OperatorPolicy) -> Description:
     try:
         async with asyncio.timeout(IMPORT_LIMIT_S):
             frame = await child.receive()
@@ -91,4 +92,6 @@ async def _greeted(child: Child) -> Description:
     greeting = unpack_greeting(frame)
     if isinstance(greeting, Unusable):
         raise EnvironmentUnusable(greeting.reason)
+    if refused := why_refused(greeting.box, policy):
+        raise EnvironmentUnusable(f"{child.name}: {refused}")
     return greeting

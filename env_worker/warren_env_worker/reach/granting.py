@@ -26,8 +26,10 @@ class Granted:
 
 def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
     """Raises `ConfigError` for a secret that the run may not have."""
+    box = policy.agents.box
     if policy.trusts_configs:
-        reach = Reach(spec.run_owner, is_trusted=True, keys=tuple(_all_keys(spec)))
+        keys = tuple(_all_keys(spec))
+        reach = Reach(spec.run_owner, is_trusted=True, keys=keys, agent_box=box)
     else:
         reach = Reach(
             spec.run_owner,
@@ -45,6 +47,7 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
             pythons=policy.sandbox.python,
             libraries=policy.sandbox.libraries,
             sandbox_limits=tuple(policy.sandbox.limits.model_dump().items()),
+            agent_box=box,
         )
     return Granted(reach, _secrets(policy, spec))
 

@@ -18,7 +18,8 @@ def mistakes(policy: OperatorPolicy) -> list[str]:
     """Each with the key where it stands; none for a policy that can be used."""
     wrong_urls = list(_wrong_urls(policy))
     unused = [] if wrong_urls else list(_keys_without_service(policy))
-    return [*wrong_urls, *unused, *_absent_paths(policy), *_needless_variables(policy)]
+    lacking = [*_absent_paths(policy), *_needless_variables(policy), *_missing_walls(policy)]
+    return [*wrong_urls, *unused, *lacking]
 
 
 def _wrong_urls(policy: OperatorPolicy) -> Iterator[str]:
@@ -58,9 +59,25 @@ def _absent_paths(policy: OperatorPolicy) -> Iterator[str]:
     for key, path in programs.items():
         if not (Path(path).is_file() and os.access(path, os.X_OK)):
             yield f"{key}: {path} is no program"
+    box = policy.agents.box
+    for n, path in enumerate(box.readable if box else ()):
+        if not Path(path).exists():
+            yield f"agents.box.readable.{n}: {path} is not there"
     for n, path in enumerate(policy.sandbox.libraries):
         if not Path(path).is_dir():
             yield f"sandbox.libraries.{n}: {path} is no folder"
+
+
+def _missing_walls(policy: OperatorPolicy) -> Iterator[str]:
+    if policy.agents.box is None:
+        return
+    from warren.agents.box.offering import require_boxes
+    from warren.isolation.errors import CannotIsolate
+
+    try:
+        require_boxes(policy.agents.box.model_copy(update={"readable": ()}))
+    except CannotIsolate as error:
+        yield f"agents.box: {error}"
 
 
 def _needless_variables(policy: OperatorPolicy) -> Iterator[str]:

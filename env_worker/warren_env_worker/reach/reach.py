@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from warren.environment import ConfigError
 from warren_env_worker.reach.files import open_below
 from warren_env_worker.reach.secrets import PREFIX, value_of
+from warren_schemas.agent_box import Box
 
 if TYPE_CHECKING:  # an HTTP client is heavy: only for who asks a service
     from warren_env_worker.reach.service import Service
@@ -64,10 +65,13 @@ class Reach:
     libraries: tuple[str, ...] = ()
     sandbox_limits: tuple[tuple[str, float], ...] = ()
     """The most that a config may set, by the name of the limit; the default of each that is not named."""
+    agent_box: Box | None = None
+    """The most that the program of an agent gets; None: its class decides."""
 
     @classmethod
     def unpacked(cls, fields: dict[str, Any]) -> "Reach":
         """From JSON."""
+        box = fields["agent_box"]
         return cls(
             owner=fields["owner"],
             is_trusted=fields["is_trusted"],
@@ -79,6 +83,7 @@ class Reach:
             pythons=tuple(fields["pythons"]),
             libraries=tuple(fields["libraries"]),
             sandbox_limits=tuple((name, most) for name, most in fields["sandbox_limits"]),
+            agent_box=None if box is None else Box.model_validate(box),
         )
 
     @property

@@ -7,8 +7,10 @@ that has ended is told so. Whoever hangs up leaves its question to be asked agai
 import asyncio
 import hashlib
 import secrets
+import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import cast
 
 import orjson
@@ -64,6 +66,17 @@ class Endpoint:
         if self._runner is not None:
             await self._runner.cleanup()
         await self._forwarder.stop()
+
+    @asynccontextmanager
+    async def also_at(self, listener: socket.socket) -> AsyncGenerator[None]:
+        """Answer there as well, until the context is left; the socket is ours, and may belong to another network."""
+        assert self._runner is not None
+        site = web.SockSite(self._runner, listener)
+        await site.start()
+        try:
+            yield
+        finally:
+            await site.stop()
 
     def open(self, live: LiveAgent) -> str:
         """The key of an agent that is live now."""

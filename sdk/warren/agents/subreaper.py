@@ -24,12 +24,7 @@ BY_SIGNAL = 128
 
 
 def main() -> None:
-    wakes, wake = os.pipe()
-    os.set_blocking(wakes, False)
-    os.set_blocking(wake, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, woken)
+    wakes = wakes_by(signal.SIGCHLD, signal.SIGTERM)
     process_control(PR_SET_PDEATHSIG, signal.SIGTERM)
     process_control(PR_SET_CHILD_SUBREAPER, 1)
     program = os.fork()
@@ -39,6 +34,17 @@ def main() -> None:
     end_group(program)
     end_children()
     os._exit(code)
+
+
+def wakes_by(*signals: signal.Signals) -> int:
+    """A pipe to read: one byte, its number, for each of these signals that came."""
+    wakes, wake = os.pipe()
+    os.set_blocking(wakes, False)
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in signals:
+        signal.signal(number, woken)
+    return wakes
 
 
 def woken(number: int, frame: FrameType | None) -> None:

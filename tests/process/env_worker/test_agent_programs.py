@@ -54,12 +54,3 @@ async def test_a_program_that_there_is_not_says_so() -> None:
         failure = await refused(Player(host, spec("missing")).reset())
     assert failure.kind is FailureKind.ENVIRONMENT_ERROR
     assert "no-such-program can't be started: No such file or directory" in failure.reason
-
-
-async def test_a_program_may_run_in_a_sandbox_of_its_own() -> None:
-    """It would fail if it saw the machine's files or processes."""
-    async with hosting("tests.support.agents:Sandboxed") as host:
-        player = Player(host, spec("sandboxed"))
-        await observed(player.reset())
-        ended = await observed(player.step("?"))
-    assert (ended.reward, ended.is_over) == (0.5, True)

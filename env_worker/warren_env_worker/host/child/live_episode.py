@@ -20,6 +20,7 @@ class LiveEpisode:
             Context.derive(start.seed, start.split, start.index, start.member),
             tool_format=start.tool_format,
             secrets=start.sealed.opened()[0],
+            max_box=start.reach.agent_box,
         )
         self.secrets = start.sealed.opened_by_name()
         """That its run has."""
