@@ -22,6 +22,7 @@ from warren_schemas.config.unused import (
     fates_not_replayed,
     not_of_recorded,
     of_live_episodes,
+    unplayed,
     whole_rewards,
     without_effect,
     without_steps,
@@ -112,12 +113,8 @@ class TrainConfig(Config):
             reasons += fates_not_replayed(self.source.where)
         if self.model.gpus > 1 and not (self.needs_trainer or self.evaluates_recorded):
             reasons.append("model.gpus: a base model is evaluated without a trainer; leave it out")
-        is_replay = isinstance(self.source, RecordedSource) and not self.evaluates_recorded
-        if is_replay and (keys := self.of_live_episodes()):
-            reasons.append(
-                f"a recorded source has no use for {', '.join(keys)}: what was sampled, how and when,"
-                " stands in the recording; leave it out"
-            )
+        if isinstance(self.source, RecordedSource) and not self.evaluates_recorded:
+            reasons += self._not_of_replays()
         if reasons:
             raise ValueError("; ".join(reasons))
         return self
@@ -201,17 +198,18 @@ class TrainConfig(Config):
         return type(self)(**written, resume_from=resume_from)
 
     def for_replay(self, source: RecordedSource) -> Self:
-        """The config of a replay: without `of_live_episodes`, or, where nothing is trained, of the evaluation of what is
+        """The config of a replay: without `left_out_of_replay`, or, where nothing is trained, of the evaluation of what is
         recorded. Raises `ConfigurationError`."""
         if self.is_evaluation:
             return self.for_recorded_evaluation(source)
-        return self._without(self.of_live_episodes(), source)
+        return self._without(self.left_out_of_replay(is_scored=source.is_scored), source)
 
     def left_out_of_replay(self, *, is_scored: bool = False) -> list[str]:
         """Keys that `for_replay` leaves out."""
         if self.is_evaluation:
             return without_effect(self, is_scored=is_scored)
-        return self.of_live_episodes()
+        unplayed = self._unplayed(is_scored=is_scored).values()
+        return [*self._of_live_episodes(), *(path for paths in unplayed for path in paths)]
 
     def for_recorded_evaluation(self, source: RecordedSource) -> Self:
         """The config of an evaluation of what is recorded: without what has no effect on one. Raises
@@ -230,14 +228,24 @@ class TrainConfig(Config):
         """The config of a replay of this source that says nothing of these."""
         written = self.model_dump(mode="json", exclude={"source"})
         for path in paths:
-            *above, key = path.split(".")
+            *above, key = path.split(".", 3)  # names of splits may have dots
             section: Any = written
             for name in above:
                 section = section[int(name) if name.isdigit() else name]
             section.pop(key, None)
         return type(self)(**written, source=source)
 
-    def of_live_episodes(self) -> list[str]:
+    def _not_of_replays(self) -> Iterable[str]:
+        """Why it is no config of a replay that trains."""
+        if keys := self._of_live_episodes():
+            yield (
+                f"a recorded source has no use for {', '.join(keys)}: what was sampled, how and when,"
+                " stands in the recording; leave it out"
+            )
+        for why, paths in self._unplayed(is_scored=self.is_scored).items():
+            yield f"{', '.join(paths)}: {why}"
+
+    def _of_live_episodes(self) -> list[str]:
         """Keys that are not the default and that a replay has no use for."""
         is_evaluated = self.evaluation is not None
         return list(
@@ -245,3 +253,8 @@ class TrainConfig(Config):
                 self.sampling, self.algorithm, self.environments, is_evaluated=is_evaluated
             )
         )
+
+    def _unplayed(self, *, is_scored: bool) -> dict[str, list[str]]:
+        """Keys that nobody has a use for who plays nothing, or plays recorded episodes once more, by why."""
+        is_evaluated = self.evaluation is not None
+        return unplayed(self, self.environments, is_evaluated=is_evaluated, is_scored=is_scored)

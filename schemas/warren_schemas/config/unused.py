@@ -107,7 +107,8 @@ def of_live_episodes(
                 yield f"environments.{i}.sampling.{key}"
 
 
-# Of evaluations of what is recorded nothing is sampled or trained: these keys have an effect, and all others are refused.
+# Of evaluations of what is recorded nothing is sampled or trained: `_ALWAYS` has an effect, `_SCORED` where env workers give the
+# rewards, and all others are refused. Of replays that train, `_SCORED`, `_BEGUN` and what stands in `_idle_splits` may have none.
 _ANY = "*"
 """Stands for the number of an environment."""
 _ALWAYS = frozenset(
@@ -150,6 +151,67 @@ _SCORED = frozenset(
     }
 )
 """What env workers need, and by what they give rewards."""
+_KEPT_REWARDS = (
+    "no effect where recorded episodes keep the rewards that they have; leave out, or have them scored anew"
+    " (source.rewards: scored)"
+)
+_BEGUN = frozenset(
+    {
+        "environments.*.dataset",
+        "environments.*.split",
+        "environments.*.evaluation_split",
+        "environments.*.splits",
+        "environments.*.weight",
+        "environments.*.max_turns",
+        "environments.*.recover",
+        "environments.*.tool_format",
+    }
+)
+"""What says which task is begun, and how; of what is recorded the recording says it."""
+
+
+def unplayed(
+    config: BaseModel,
+    environments: Sequence[EnvironmentConfig],
+    *,
+    is_evaluated: bool,
+    is_scored: bool,
+) -> dict[str, list[str]]:
+    """Of a replay that trains: paths of what env workers alone have a use for, by why they have none here."""
+    if is_evaluated:
+        begun, scored = [*_idle_splits(environments)], list[str]()
+        where = "evaluation_split is evaluated"
+    else:
+        begun = [path for path, place in _given(config) if _is_used(place, _BEGUN)]
+        scored = [path for path, place in _given(config) if _is_used(place, _SCORED)]
+        where = "nothing is evaluated, for no task is begun"
+    found = {
+        f"no effect where recorded episodes are trained on and {where}; leave out": begun,
+        _KEPT_REWARDS: [] if is_scored else scored,
+        "no effect where recorded groups have the sizes that they have; leave out": (
+            [] if is_scored else [*_uncounted_sizes(environments)]
+        ),
+    }
+    return {why: paths for why, paths in found.items() if paths}
+
+
+def _idle_splits(environments: Sequence[EnvironmentConfig]) -> Iterator[str]:
+    """Of an environment that evaluates another split than that of training."""
+    for i, environment in enumerate(environments):
+        split, evaluated = environment.split, environment.evaluation_split
+        if evaluated in (None, split):
+            continue
+        if split != EnvironmentConfig.model_fields["split"].default:
+            yield f"environments.{i}.split"
+        if split in environment.splits:
+            yield f"environments.{i}.splits.{split}"
+
+
+def _uncounted_sizes(environments: Sequence[EnvironmentConfig]) -> Iterator[str]:
+    """A size has a use beside how many may fail, which it bounds."""
+    for i, environment in enumerate(environments):
+        if environment.group_size is not None and environment.max_failed_members is None:
+            yield f"environments.{i}.group_size"
 
 
 def without_effect(config: BaseModel, *, is_scored: bool) -> list[str]:
@@ -168,10 +230,7 @@ def not_of_recorded(config: BaseModel, *, is_scored: bool) -> Iterator[str]:
             " leave out"
         )
     if of_scoring:
-        yield (
-            f"{', '.join(of_scoring)}: no effect where recorded episodes keep the rewards that they have; leave out, or"
-            " have them scored anew (source.rewards: scored)"
-        )
+        yield f"{', '.join(of_scoring)}: {_KEPT_REWARDS}"
 
 
 def _is_used(place: str, used: frozenset[str]) -> bool:

@@ -102,7 +102,10 @@ CUT = {
     "algorithm.advantage": "group_mean",
 }
 QUORUM = {"algorithm.groups.kind": "quorum"}
-DEFAULTS: Keys = {"algorithm.max_staleness": 2, "sampling.max_tokens": 256}
+DEFAULTS: Keys = {
+    "algorithm.max_staleness": 2, "sampling.max_tokens": 256,
+    "limits.episode_s": 600.0, "limits.episode_attempts": 3, "limits.failed_groups": 16,
+}  # fmt: skip
 """Of what a replay has no use for."""
 REPLAY: Keys = {**DEFAULTS, "source": {"kind": "recorded", "run": "run_other"}}
 REPLAYED_ROWS: Keys = {**DEFAULTS, "source": {"kind": "recorded", "dataset": probes.SOME_ROWS}}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from warren_schemas.config import RecordedSource, TrainConfig
+from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
 from warren_schemas.errors import ConfigurationError
 
 REPLAY = {"source": {"kind": "recorded", "run": "run_1"}}
@@ -88,6 +88,86 @@ def test_the_evaluation_of_a_replay_samples() -> None:
         made(**evaluated, **REPLAY)
     replay = made(**evaluated).for_replay(RecordedSource(run="run_1"))
     assert (replay.sampling.temperature, replay.sampling.top_p) == (1.0, 0.9)
+
+
+OF_ENVIRONMENTS: dict[str, Any] = {
+    "workers": "own", "config": {"high": 3}, "dataset": "tasks", "split": "a", "evaluation_split": "b", "splits": {"a": {}},
+    "weight": 2.0, "max_turns": 3, "recover": "restart", "tool_format": "xml", "group_size": 3, "max_failed_members": 1,
+    "reward_reduction": "mean", "nonterminal_reward": -1.0, "min_reward": 0.0, "max_reward": 1.0, "episode_s": 9.0,
+    "episode_attempts": 4, "max_in_flight": 4, "secrets": ["KEY"],
+}  # fmt: skip
+"""Every key of an environment but its name and its sampling."""
+OF_TASKS = {
+    "dataset", "split", "evaluation_split", "splits", "weight", "max_turns", "recover", "tool_format",
+}  # fmt: skip
+SCORED, EVALUATED = {"rewards": "scored"}, {"evaluation": {}}
+
+
+def test_the_keys_of_environments_are_all_here() -> None:
+    assert {*OF_ENVIRONMENTS, "name", "sampling"} == set(EnvironmentConfig.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "unused"),
+    [
+        ({}, {}, OF_ENVIRONMENTS.keys() - {"max_failed_members"}),
+        (SCORED, {}, OF_TASKS),
+        ({}, EVALUATED, {"group_size"}),
+        (SCORED, EVALUATED, set[str]()),
+    ],
+    ids=["neither", "scored", "evaluated", "both"],
+)
+def test_keys_of_environments_that_a_replay_has_no_use_for(
+    source: dict[str, Any], more: dict[str, Any], unused: set[str]
+) -> None:
+    recorded = RecordedSource(run="run_1", **source)
+    for key, value in OF_ENVIRONMENTS.items():
+        needed = {"split": "a"} if key == "splits" else {}
+        config = made(environment={key: value, **needed}, **more)
+        left_out = config.left_out_of_replay(is_scored=recorded.is_scored)
+        assert (f"environments.0.{key}" in left_out) is (key in unused), key
+        assert config.for_replay(recorded).left_out_of_replay(is_scored=recorded.is_scored) == []
+        if key in unused:
+            with pytest.raises(ConfigurationError, match=rf"environments\.0\.{key}\b.*; leave out"):
+                made(environment={key: value, **needed}, source=recorded, **more)
+        else:
+            made(environment={key: value, **needed}, source=recorded, **more)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"episode_s": 9.0}, {"in_flight": 4}, {"episode_attempts": 4}, {"failed_groups": 2}],
+    ids=str,
+)
+def test_limits_of_episodes_where_none_is_played(limits: dict[str, Any]) -> None:
+    made(limits=limits, evaluation={}, **REPLAY)
+    made(limits=limits, source={**REPLAY["source"], **SCORED})
+    with pytest.raises(
+        ConfigurationError, match=rf"limits\.{next(iter(limits))}: no effect .* scored anew"
+    ):
+        made(limits=limits, **REPLAY)
+
+
+def test_a_size_bounds_how_many_may_fail() -> None:
+    both = {"group_size": 12, "max_failed_members": 9}
+    made(environment=both, **REPLAY)
+    assert made(environment=both).for_replay(RecordedSource(run="run_1")) == made(
+        environment=both, **REPLAY
+    )
+
+
+def test_a_replay_evaluates_the_split_of_evaluations_alone() -> None:
+    splits: dict[str, Any] = {"a.b": {"num_samples": 3}, "c": {"num_samples": 4}}
+    environment = {"split": "a.b", "evaluation_split": "c", "splits": splits}
+    with pytest.raises(ConfigurationError) as refused:
+        made(environment=environment, evaluation={}, **REPLAY)
+    assert (
+        "environments.0.split, environments.0.splits.a.b: no effect where recorded episodes are trained on and"
+        " evaluation_split is evaluated; leave out" in str(refused.value)
+    )
+    replay = made(environment=environment, evaluation={}).for_replay(RecordedSource(run="run_1"))
+    assert replay.environments[0].splits.keys() == {"c"}
+    assert replay.environments[0].split == "train"
 
 
 def test_a_config_that_is_none_of_a_replay_says_why() -> None:
