@@ -55,6 +55,11 @@ def two_in_three(mark: int) -> Completed | Failed:
     return NOT_THE_SAME if mark % 3 == 0 else by_mark(mark)
 
 
+def some_truncated(mark: int) -> Completed | Failed:
+    stop = StopReason.DONE if mark % 2 else StopReason.TRUNCATED
+    return Completed(reward=float(mark * 7 % 5), stop=stop)
+
+
 def never(mark: int) -> Completed | Failed:
     return NOT_THE_SAME
 
@@ -149,6 +154,20 @@ def test_the_ops_are_those_of_a_recording_with_these_rewards(score: Score, chaos
     assert world.state.run_state is RunState.COMPLETED, world.error
     assert ops_of(world) == expected(score)
     assert (ops_of(world) == expected(as_recorded)) is (score is as_recorded)
+
+
+def test_a_truncated_episode_gets_what_the_replay_gives_and_not_what_was_given() -> None:
+    """Where the rewards of turns are trained on, the last one has it."""
+    by_turn = {"credit": {"kind": "turn"}, "advantage": "group_mean"}
+    worlds = [
+        scoring(some_truncated, algorithm=by_turn, environments=[{"name": "guess", **extra}])
+        for extra in ({}, {"nonterminal_reward": -9.0})
+    ]
+    for world in worlds:
+        world.drive(0.0)
+        assert world.state.run_state is RunState.COMPLETED, world.error
+    without, with_it = map(ops_of, worlds)
+    assert with_it != without
 
 
 def test_epochs_and_a_window_are_those_of_other_replays() -> None:

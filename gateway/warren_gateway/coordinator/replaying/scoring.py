@@ -139,5 +139,9 @@ def _rewarded(item: EpisodeEnded, scored: EpisodeEnded) -> EpisodeEnded:
     turns = tuple(
         was.model_copy(update={"reward": now.reward, "metrics": now.metrics}) for was, now in pairs
     )
-    transcript = item.transcript.model_copy(update={"turns": turns})
-    return item.model_copy(update={"transcript": transcript, "outcome": scored.outcome})
+    changes = {
+        "transcript": item.transcript.model_copy(update={"turns": turns}),
+        "outcome": scored.outcome,
+        "spec": item.spec.model_copy(update={"reward_rules": scored.spec.reward_rules}),
+    }
+    return item.model_copy(update=changes)
