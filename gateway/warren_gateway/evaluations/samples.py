@@ -8,6 +8,9 @@ from warren_gateway.evaluations.task_keys import key_of_task
 from warren_gateway.store.tables import GroupRow
 from warren_schemas.config import TrainConfig
 
+INCOMPLETE = "incomplete"
+"""The fate of members of a recorded group of which another one never ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -23,11 +26,16 @@ class Sample:
 
 def samples_of(groups: Iterable[GroupRow], config: TrainConfig) -> Iterator[Sample]:
     """Of groups that are counted; members that were given up say nothing."""
-    for group in groups:
+    for group in filter(is_whole, groups):
         own = task_key(group, config)
         for outcome in group.outcomes or ():
             if outcome["fate"] in ("evaluated", "failed"):
                 yield _sample(group, outcome.get("task", own), outcome)
+
+
+def is_whole(group: GroupRow) -> bool:
+    """Whether it counts: of what is recorded, groups that lack a member do not."""
+    return all(outcome["fate"] != INCOMPLETE for outcome in group.outcomes or ())
 
 
 def task_key(group: GroupRow, config: TrainConfig) -> str:

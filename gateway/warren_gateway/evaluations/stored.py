@@ -8,7 +8,7 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.evaluations import scoring
-from warren_gateway.evaluations.samples import samples_of
+from warren_gateway.evaluations.samples import is_whole, samples_of
 from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.runs.owned import NoSuchRun, readable_run
 from warren_gateway.store.store import Store
@@ -119,6 +119,7 @@ def _report(
     samples, most = list(samples_of(groups, config)), summary.samples
     found = {
         "solved_at": solved_at,
+        "n_incomplete_groups": sum(not is_whole(group) for group in groups),
         "scores": scoring.scores(samples, most, solved_at),
         "categories": scoring.categories(samples, most, solved_at),
         "environments": scoring.environments(samples, config, most, solved_at),

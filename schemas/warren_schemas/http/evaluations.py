@@ -116,6 +116,9 @@ class EvaluationReport(EvaluationSummary):
 
     solved_at: float
     """An episode solves its task if its reward is at least this."""
+    n_incomplete_groups: NonNegativeInt = 0
+    """Groups of a recording that are left out of everything here: some of their episodes never ended there. None of
+    an evaluation that plays its episodes."""
     scores: Scores
     categories: tuple[CategoryScores, ...] = ()
     """Of all environments together, in alphabetical order; empty where no task has one."""

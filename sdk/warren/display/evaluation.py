@@ -23,6 +23,9 @@ def print_report(report: EvaluationReport, output: Output) -> None:
     )
     for kind, n in report.scores.failures.items():
         output.line(f"{count(n)} failed with {kind} and count as no reward.")
+    if n := report.n_incomplete_groups:
+        which = "1 group lacks" if n == 1 else f"{count(n)} groups lack"
+        output.line(f"{which} an episode that never ended in the recording: left out.")
     if metrics := report.scores.metrics:
         rows = [[name, decimal(m.mean), count(m.n_episodes)] for name, m in metrics.items()]
         output.table(["metric", "mean", "episodes that report it"], rows, right=["mean"])

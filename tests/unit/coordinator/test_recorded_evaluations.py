@@ -5,7 +5,7 @@ Worlds play runs, with failures, duplicates and lost episodes, that train and ev
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from math import comb, fsum, sqrt
 from pathlib import Path
@@ -31,7 +31,7 @@ from tests.unit.coordinator.world import (
 
 from warren_gateway.coordinator.replaying.files import Files, UploadedRows
 from warren_gateway.evaluations import scoring
-from warren_gateway.evaluations.samples import samples_of
+from warren_gateway.evaluations.samples import is_whole, samples_of
 from warren_gateway.position import Position
 from warren_gateway.recordings.fates import counts, fates_of
 from warren_gateway.runs.submitting import job_row
@@ -76,6 +76,19 @@ def played(steps: int = 6) -> World:
     world = SortingWorld(found, random.Random(7), failure_rate=0.2)
     world.drive(0.01)
     assert world.state.run_state is RunState.COMPLETED, world.error
+    return world
+
+
+@cache
+def cancelled() -> World:
+    """A run that was ended while episodes were in flight."""
+    found = config(algorithm={"group_size": 4, "groups_per_step": 6, "max_staleness": 1})
+    world = SortingWorld(found, random.Random(5), failure_rate=0.2)
+    while world.state.learning.steps.n_trained < 2:
+        world.move()
+    world.state.observed.is_cancel_requested = True
+    world.drive(0.0)
+    assert world.state.run_state is RunState.CANCELLED
     return world
 
 
@@ -152,6 +165,20 @@ def whole_groups(
         if view.trajectory.spec.purpose in wanted:
             groups[view.trajectory.spec.group].append(view)
     return [group for group in groups.values() if len(group) == group[0].group_size]
+
+
+def n_incomplete(recorded: World, where: Callable[[TrajectoryView], bool] = lambda _: True) -> int:
+    """Groups of which some members have ended, and others never."""
+    groups = defaultdict[str, list[TrajectoryView]](list)
+    for view in views(recorded, RUN):
+        if view.trajectory.spec.purpose is not EpisodePurpose.DEMONSTRATE:
+            groups[view.trajectory.spec.group].append(view)
+    lacking = [group for group in groups.values() if len(group) < (group[0].group_size or 1)]
+    return sum(all(map(where, group)) for group in lacking)
+
+
+def n_left_out(world: World) -> int:
+    return sum(not is_whole(row) for row in rows_of(world))
 
 
 def task_of(view: TrajectoryView) -> int:
@@ -276,6 +303,34 @@ def _said(view: TrajectoryView) -> tuple[object, ...]:
     ended = view.trajectory
     reward = ended.outcome.reward if isinstance(ended.outcome, Completed) else ended.outcome.kind
     return mark_of(ended.transcript), reward, task_of(view), view.group_size
+
+
+@pytest.mark.parametrize("takeovers", [0, 3])
+def test_groups_that_lack_a_member_are_counted_once(takeovers: int) -> None:
+    recorded = cancelled()
+    world = evaluated(recorded, takeovers)
+    assert n_left_out(world) == n_incomplete(recorded) > 0
+    ended = [view for group in whole_groups(recorded) for view in group]
+    found, *_ = table(world)
+    assert found.n_episodes + found.n_failed == row_of(world).n_planned == len(ended)
+
+
+def test_groups_that_lack_a_member_are_left_out_by_the_filter_first() -> None:
+    recorded = cancelled()
+    world = evaluated(recorded, where={"categories": ["hard"]})
+    n_hard = n_incomplete(recorded, lambda v: v.trajectory.transcript.category == "hard")
+    assert 0 < n_left_out(world) == n_hard < n_incomplete(recorded)
+
+
+def test_what_was_not_read_is_not_said_to_lack_anything() -> None:
+    world = of_recorded(cancelled())
+    world.decide()
+    while len(rows_of(world)) < 3:
+        world.move()
+    world.state.observed.wish = Wish.FINISH
+    world.drive(0.0)
+    assert row_of(world).state == "cut_short"
+    assert n_left_out(world) == 0
 
 
 def test_the_recording_of_an_evaluation_gives_the_results_of_that_evaluation() -> None:

@@ -156,6 +156,10 @@ class Recording:
                 completed.append(group)
         return completed, self._give_up()
 
+    def give_up_all(self) -> list[Group]:
+        """Those that are open, where nothing more comes."""
+        return [self._give_up_one(group) for group in list(self.open.values())]
+
     def task_of(self, group: Group) -> str:
         """Which task a complete group plays, in every evaluation."""
         item = next(iter((*group.ended.values(), *group.lost.values())))
@@ -233,10 +237,13 @@ class Recording:
         while len(self.open) > most or n_bytes > MOST_OPEN_BYTES:
             oldest = next(iter(self.open.values()))
             n_bytes -= self.open_bytes[oldest.id]
-            self._remove(oldest)
-            self.closed.add(oldest.id)
-            given_up.append(oldest)
+            given_up.append(self._give_up_one(oldest))
         return given_up
+
+    def _give_up_one(self, group: Group) -> Group:
+        self._remove(group)
+        self.closed.add(group.id)
+        return group
 
 
 def _attempts(config: TrainConfig, purpose: EpisodePurpose) -> int:

@@ -7,18 +7,18 @@ that the config's filter does not admit is put away as `filtered`, as if it had 
 import math
 from collections.abc import Sequence
 
-from warren_broker.port import FromTime
 from warren_gateway.coordinator.replaying.evaluating import Evaluating, count
 from warren_gateway.coordinator.replaying.facts import environment_of, facts_of
-from warren_gateway.coordinator.replaying.files import Archived
 from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording
 from warren_gateway.coordinator.replaying.scoring import Scoring
 from warren_gateway.coordinator.replaying.shuffling import Window
+from warren_gateway.coordinator.replaying.troubles import silent, wrong
 from warren_gateway.coordinator.rollouts import group_policy
 from warren_gateway.coordinator.rollouts.admission import STEPS_SCORED
 from warren_gateway.coordinator.rollouts.completed import note_dropped
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
+from warren_gateway.coordinator.rollouts.starting import evaluation_number
 from warren_gateway.coordinator.rollouts.trainable import other_tokenizer
 from warren_gateway.coordinator.rollouts.versions import recorded_versions
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -27,6 +27,7 @@ from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.source import ReadFrom
+from warren_gateway.evaluations.samples import INCOMPLETE
 from warren_schemas.config import RecordingFilter
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose
 from warren_schemas.events import Phase
@@ -84,8 +85,8 @@ class Recorded:
             if self.readings.ends_epoch:
                 self._end_epoch(state)
             if self.readings.is_last:
-                return
-            self._give_up(state, list(self.recording.open.values()))
+                return self._end_evaluation(state)
+            self._give_up(state, self.recording.give_up_all())
             self._is_fruitful = self._is_fruitful and not self.readings.ends_epoch
             self.readings.go_on()
             self._heard_s = self._followed_s = state.now_s
@@ -96,11 +97,19 @@ class Recorded:
         if not self._is_fruitful:
             self.readings.end_with_this_epoch()
 
+    def _end_evaluation(self, state: CoordinatorState) -> None:
+        """Its results say how many groups they are without."""
+        if self._evaluating is not None:
+            self._give_up(state, self.recording.give_up_all())
+
     def _give_up(self, state: CoordinatorState, groups: Sequence[Group]) -> None:
         """Members of these never ended."""
         for group in groups:
             group.reading = self.readings.now
-            state.change.replayed.append((group, outcomes(state, group, "incomplete")))
+            group.environment = environment_of(state, group)
+            if self._evaluating is not None and self._where.admits(facts_of(group)):
+                group.evaluation = evaluation_number(state, EpisodePurpose.EVALUATE)
+            state.change.replayed.append((group, outcomes(state, group, INCOMPLETE)))
 
     def read(self, state: CoordinatorState, message: Message) -> None:
         """Take in one message of the recording that is read now."""
@@ -233,22 +242,10 @@ class Recorded:
         if self._evaluating is not None:
             return (
                 self._evaluating.failure(state, is_dry=self.is_dry())
-                or self._wrong()
+                or wrong(self.recording)
                 or self._silence(state)
             )
-        return self._foreign(state) or self._wrong() or self._silence(state)
-
-    def _wrong(self) -> str | None:
-        here = self.recording
-        if here.wrong is None:
-            return None
-        is_archive = isinstance(here.origin, Archived)
-        other = (
-            "without source.from_archive"
-            if is_archive
-            else "once that is put right and uploaded anew"
-        )
-        return f"{here.name}: {here.wrong}; replay it {other}"
+        return self._foreign(state) or wrong(self.recording) or self._silence(state)
 
     def _foreign(self, state: CoordinatorState) -> str | None:
         """Whoever reads a message decides before it trains on what that held."""
@@ -263,20 +260,7 @@ class Recorded:
             self._heard_s = state.now_s
         if state.now_s - self._heard_s <= SILENCE_S:
             return None
-        here = self.recording
-        if here.trouble is not None:
-            return f"{here.trouble}; replay it once it can be read, or without source.from_archive"
-        if isinstance(here.read_from, FromTime):
-            return f"{here.name} recorded nothing from that time on; leave it out, or replay from an earlier time"
-        if isinstance(here.origin, Archived):
-            return (
-                f"the archive of {here.name} is not complete at this gateway; replay it without"
-                " source.from_archive, or wait until the archive says `complete`"
-            )
-        return (
-            f"the recording of {here.name} can't be read from offset"
-            f" {here.next_offset or 0} on; it may be older than its retention"
-        )
+        return silent(self.recording)
 
     def missing(self, state: CoordinatorState) -> str | None:
         if not self.wants_more(state) or self.recording.end_offset is not None:
