@@ -144,7 +144,7 @@ class Access:
 
     @pending
     async def shares(self) -> tuple[ShareView, ...]:
-        """What you share and what is shared with you, newest first; for admins all."""
+        """What you share and what is shared with you: runs, data sets, adapters, base models; for admins all."""
         return (await self._transport.get("/v1/shares", ShareList)).shares
 
     @pending

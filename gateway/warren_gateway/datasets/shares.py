@@ -45,6 +45,17 @@ def shared_with(
     return session.exec(query.order_by(col(shares.user))).all()
 
 
+def listed(
+    session: Session, shares: type[ShareT], viewer: Viewer, most: int
+) -> Sequence[DatasetShareRow | AdapterShareRow | BaseModelShareRow]:
+    """Given by this user or to them, newest first; to an admin all."""
+    query = select(shares)
+    if not viewer.sees_all:
+        is_given = col(shares.owner) == viewer.user
+        query = query.where(is_given | col(shares.user).in_([viewer.user, EVERYBODY]))
+    return session.exec(query.order_by(col(shares.created_s).desc()).limit(most)).all()
+
+
 def share(session: Session, shares: type[ShareT], owner: str, name: str, user: str | None) -> None:
     """With this user, or with everybody. Again changes nothing. Raises `NoSuchUser`."""
     if user is not None:

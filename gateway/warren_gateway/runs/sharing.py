@@ -1,4 +1,4 @@
-"""Runs that are shared: with a user, or with everybody.
+"""Runs that are shared, with a user or with everybody; and the list of all that is, what users upload too.
 
 Invariants
 - Sharing lets others read a run, and use what it made: nobody but its owner and admins changes it, whoever
@@ -15,13 +15,26 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.access.callers import Callers
 from warren_gateway.access.rows import require_user
 from warren_gateway.access.shared_runs import EVERYBODY
+from warren_gateway.datasets import shares
 from warren_gateway.runs.owned import NoSuchRun, owned_run
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run, ShareRow
+from warren_gateway.store.tables import (
+    AdapterShareRow,
+    BaseModelShareRow,
+    DatasetShareRow,
+    Run,
+    ShareRow,
+)
 from warren_schemas.ids import RunId
-from warren_schemas.users.access import ShareRun, ShareView
+from warren_schemas.users.access import ShareKind, ShareRun, ShareView
 
 MOST_LISTED = 1000
+"""Of each kind."""
+_OF_UPLOADS = {
+    ShareKind.DATASET: DatasetShareRow,
+    ShareKind.ADAPTER: AdapterShareRow,
+    ShareKind.BASE_MODEL: BaseModelShareRow,
+}
 
 
 class Sharing:
@@ -43,7 +56,7 @@ class Sharing:
         return left
 
     async def listed(self, viewer: Viewer) -> tuple[ShareView, ...]:
-        """Given by this user or to them, newest first; to an admin all."""
+        """Given by this user or to them, by kind, of each the newest first; to an admin all."""
         return await self._store.read(partial(_listed, viewer))
 
 
@@ -69,6 +82,15 @@ def _unshare(viewer: Viewer, run: str, wanted: ShareRun, session: Session) -> tu
 
 
 def _listed(viewer: Viewer, session: Session) -> tuple[ShareView, ...]:
+    uploaded = (
+        _of_upload(kind, row)
+        for kind, table in _OF_UPLOADS.items()
+        for row in shares.listed(session, table, viewer, MOST_LISTED)
+    )
+    return (*_of_runs(viewer, session), *uploaded)
+
+
+def _of_runs(viewer: Viewer, session: Session) -> tuple[ShareView, ...]:
     query = select(ShareRow, Run).join(Run, col(Run.id) == col(ShareRow.run_id))
     if not viewer.sees_all:
         is_given = col(Run.owner) == viewer.user
@@ -91,6 +113,22 @@ def _view(share: ShareRow, run: Run) -> ShareView:
         run=RunId(run.id),
         name=run.name,
         owner=run.owner,
-        user=None if share.user == EVERYBODY else share.user,
+        user=_whom(share.user),
         created_s=share.created_s,
     )
+
+
+def _of_upload(
+    kind: ShareKind, share: DatasetShareRow | AdapterShareRow | BaseModelShareRow
+) -> ShareView:
+    return ShareView(
+        kind=kind,
+        name=share.name,
+        owner=share.owner,
+        user=_whom(share.user),
+        created_s=share.created_s,
+    )
+
+
+def _whom(user: str) -> str | None:
+    return None if user == EVERYBODY else user

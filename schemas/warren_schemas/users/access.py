@@ -12,7 +12,16 @@ from warren_schemas.base import Frozen, Listed
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.ids import RunId
 
-__all__ = ["AuditEntry", "Identity", "KeyScope", "KeyView", "NewKey", "ShareView", "UserView"]
+__all__ = [
+    "AuditEntry",
+    "Identity",
+    "KeyScope",
+    "KeyView",
+    "NewKey",
+    "ShareKind",
+    "ShareView",
+    "UserView",
+]
 
 UserName = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """Small letters, digits, dots, dashes and underscores: it is part of queues' names."""
@@ -126,12 +135,21 @@ class ShareRun(Frozen):
     """With whom; null: with everybody who has a key."""
 
 
-class ShareView(Frozen):
-    """Somebody may read a run that is not theirs."""
+class ShareKind(StrEnum):
+    RUN = "run"
+    DATASET = "dataset"
+    ADAPTER = "adapter"
+    BASE_MODEL = "base_model"
 
-    run: RunId
+
+class ShareView(Frozen):
+    """Somebody may read, or use, what is not theirs."""
+
+    kind: ShareKind = ShareKind.RUN
+    run: RunId | None = None
+    """Its id, where it is a run."""
     name: str
-    """Of the run."""
+    """Of the run, or of what was uploaded, all its versions."""
     owner: str
     user: str | None
     """With whom it is shared; null: with everybody."""
@@ -140,7 +158,7 @@ class ShareView(Frozen):
 
 class ShareList(Frozen):
     shares: tuple[ShareView, ...]
-    """Newest first."""
+    """Runs, data sets, adapters, base models; of each kind the newest first."""
 
 
 class AuditEntry(Frozen):

@@ -99,7 +99,7 @@ class Access:
         return self._call(self._access.unshare(run, user))
 
     def shares(self) -> tuple[ShareView, ...]:
-        """What you share and what is shared with you, newest first; for admins all."""
+        """What you share and what is shared with you: runs, data sets, adapters, base models; for admins all."""
         return self._call(self._access.shares())
 
     def drain_worker(self, worker: str, *, undo: bool = False) -> WorkerView:

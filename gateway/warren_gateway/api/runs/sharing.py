@@ -46,7 +46,7 @@ ROUTES = (
         list_shares,
         takes=Nothing,
         answers=ShareList,
-        summary="List what you share and what is shared with you, newest first",
+        summary="List what you share and what is shared with you, by kind, newest first",
         scope=KeyScope.READ,
         errors=(422,),
     ),

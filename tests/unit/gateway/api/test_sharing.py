@@ -2,13 +2,19 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 import aiohttp
 import pytest
 from sqlmodel import Session
+from tests.support.adapters import write_adapter
 from tests.support.gateway import CONFIG, Gateway, ended
 from tests.support.patience import PATIENCE_S
+from tests.support.uploaded_models import write_base_model
 
+import warren
+from warren.cli.commands.access.sharing import shares
+from warren.cli.options import Gateway as GatewayOption
 from warren_gateway.access.key import Key
 from warren_gateway.store.tables import Run
 from warren_schemas.events import RunState
@@ -79,6 +85,63 @@ async def test_who_shares_and_with_whom_is_listed(gateway: Gateway) -> None:
     assert await share(gateway, run, None, "unshare") == 200
     async with gateway.bob.get("/v1/shares") as response:
         assert [s["user"] for s in (await response.json())["shares"]] == ["bob"]
+
+
+async def test_all_kinds_that_are_shared_are_listed(
+    client: warren.Client,
+    gateway: Gateway,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, rows = await gateway.submit(), tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "1?", "completion": "1"}\n')
+    await share(gateway, run, "bob")
+    await client.datasets.upload(rows, "chats")
+    await (await client.datasets.get("chats")).share("bob")
+    for name in ("poet", "critic"):
+        await client.adapters.upload(write_adapter(tmp_path / name), name)
+        await client.adapters.share(name)
+    await client.base_models.upload(write_base_model(tmp_path / "model"), "mine")
+    await client.base_models.share("mine", "bob")
+
+    expected = [
+        ("run", run, "bob"),
+        ("dataset", "chats", "bob"),
+        ("adapter", "critic", None),
+        ("adapter", "poet", None),
+        ("base_model", "mine", "bob"),
+    ]
+    assert await listed(gateway.ann) == await listed(gateway.bob) == expected
+    assert await client.adapters.share("poet", "bob")
+    await client.base_models.unshare("mine", "bob")
+    assert await listed(gateway.bob) == [
+        *expected[:2], ("adapter", "poet", "bob"), *expected[2:4],
+    ]  # fmt: skip
+    carols = Key.new()
+    await gateway.parts.keys.add(carols, "carol")
+    async with aiohttp.ClientSession(
+        gateway.url, headers={"Authorization": f"Bearer {carols}"}
+    ) as third:
+        assert await listed(third) == expected[2:4], "what is for everybody, and no more"
+
+    here = GatewayOption(client.settings.url, client.settings.api_key)
+    await asyncio.to_thread(shares, gateway=here)
+    told = capsys.readouterr().out
+    assert "data set" in told and "poet" in told and "everybody" in told and run in told
+
+
+async def listed(client: aiohttp.ClientSession) -> list[tuple[str, str, str | None]]:
+    async with client.get("/v1/shares") as response:
+        found = [ShareView.model_validate(s) for s in (await response.json())["shares"]]
+    return [(share.kind.value, share.run or share.name, share.user) for share in found]
+
+
+async def test_where_nothing_is_shared_that_is_said(
+    client: warren.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = GatewayOption(client.settings.url, client.settings.api_key)
+    await asyncio.to_thread(shares, gateway=here)
+    assert capsys.readouterr().out == "Nothing is shared by you or with you.\n"
 
 
 async def test_a_shared_recording_is_replayed_and_then_stays_until_the_replay_ends(

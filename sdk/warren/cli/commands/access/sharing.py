@@ -1,4 +1,4 @@
-"""Share runs with other users."""
+"""Share runs with other users, and list all that is shared."""
 
 import asyncio
 from typing import Annotated
@@ -61,7 +61,7 @@ def unshare(
 
 
 def shares(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """List the runs that you share and those that are shared with you, newest first.
+    """List what you share and what is shared with you: runs, data sets, adapters and base models.
 
     For example:
         warren shares
@@ -96,9 +96,16 @@ async def _shares(gateway: Gateway, *, as_json: bool) -> int:
     if as_json:
         print_json(ShareList(shares=shares))
         return codes.OK
-    rows = [(s.run, s.name, s.owner, _whom(s), ago(s.created_s)) for s in shares]
-    make_output().table(["run", "name", "of", "shared with", "since"], rows)
+    if not shares:
+        make_output().line("Nothing is shared by you or with you.")
+        return codes.OK
+    rows = [(_kind(s), s.run or "", s.name, s.owner, _whom(s), ago(s.created_s)) for s in shares]
+    make_output().table(["kind", "run", "name", "of", "shared with", "since"], rows)
     return codes.OK
+
+
+def _kind(view: ShareView) -> str:
+    return {"dataset": "data set", "base_model": "base model"}.get(view.kind, view.kind)
 
 
 def _whom(view: ShareView) -> str:
