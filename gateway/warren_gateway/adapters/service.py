@@ -19,14 +19,13 @@ from warren_gateway.base_models.problems import NoSuchBaseModel
 from warren_gateway.base_models.stored import exact_name
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.making import Making
-from warren_gateway.datasets.problems import FilesUnavailable
+from warren_gateway.datasets.sealed import sealed_folder
 from warren_gateway.datasets.uploads import Uploads
-from warren_gateway.folders import UnreadableFolder, read_folder
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import AdapterRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.adapters.config import AdapterConfig, BadAdapter, read_config
-from warren_schemas.files import FolderView, NamedFolder
+from warren_schemas.files import FolderView
 from warren_schemas.http import AdapterView, CreateAdapter, ShareAdapter
 from warren_schemas.ids import new_id
 
@@ -75,10 +74,7 @@ class Adapters:
     async def folder(self, viewer: Viewer, reference: str) -> FolderView:
         """The files of a version, as they were sealed. Raises `NoSuchAdapter`, `FilesUnavailable`, `StoreUnavailable`."""
         row = await self._store.read(lambda session: stored.find(session, viewer, reference))
-        try:
-            return await read_folder(NamedFolder(row.digest, row.url))
-        except UnreadableFolder as error:
-            raise FilesUnavailable(str(error), "adapters") from error
+        return await sealed_folder(row.digest, row.url, "adapters")
 
     async def delete(self, viewer: Viewer, reference: str) -> tuple[str, ...]:
         """Delete the version, or all where no digest is given; their references.

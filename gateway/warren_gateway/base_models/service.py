@@ -19,11 +19,13 @@ from warren_gateway.base_models.problems import NoBaseModels
 from warren_gateway.datasets import shares
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.making import Making
+from warren_gateway.datasets.sealed import sealed_folder
 from warren_gateway.datasets.uploads import Uploads
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import BaseModelRow, BaseModelShareRow
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.base_models.names import folder_name, new_name
+from warren_schemas.files import FolderView
 from warren_schemas.http import BaseModelView, CreateBaseModel, ShareBaseModel
 
 GIB = 1024**3
@@ -42,7 +44,7 @@ class BaseModels:
         """Files lie at this URL, where GPU workers read them; their parts come like those of data sets."""
         self._store = store
         self._most_bytes = int(most_gib * GIB)
-        files = Folder(url, "base models")
+        files = Folder(url.rstrip("/"), "base models")
         self._files = files
         self.uploads = uploads
         self._making = Making(store, BaseModelRow, files, uploads, limits, _same)
@@ -82,6 +84,11 @@ class BaseModels:
     async def show(self, viewer: Viewer, reference: str) -> BaseModelView:
         """Raises `NoSuchBaseModel`, `StoreUnavailable`."""
         return await self._store.read(partial(_shown, viewer, reference))
+
+    async def folder(self, viewer: Viewer, reference: str) -> FolderView:
+        """The files of a version, as they were sealed. Raises `NoSuchBaseModel`, `FilesUnavailable`, `StoreUnavailable`."""
+        row = await self._store.read(lambda session: stored.find(session, viewer, reference))
+        return await sealed_folder(row.digest, self._files.url(row.id), "base models")
 
     async def delete(self, viewer: Viewer, reference: str) -> tuple[str, ...]:
         """Delete the version, or all where no digest is given; their references.

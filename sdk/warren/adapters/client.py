@@ -16,10 +16,10 @@ class Client(ModelClient):
 
     @property
     def adapters(self) -> Adapters:
-        """LoRA adapters of yours: upload, find, delete."""
+        """LoRA adapters of yours: upload, find, download, share, delete."""
         return Adapters(self._transport)
 
     @property
     def base_models(self) -> BaseModels:
-        """Base models of yours: upload, find, delete."""
+        """Base models of yours: upload, find, download, share, delete."""
         return BaseModels(self._transport)

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
-from warren.adapters.downloading import AdapterDownload
 from warren.adapters.reading import AdapterFiles, read_adapter
 from warren.connection.parts import send_parts
 from warren.connection.transport import Transport
+from warren.connection.uploaded import UploadedDownload
 from warren.connection.uploading import upload_file
 from warren.errors import ConfigurationError
 from warren.pending import pending
@@ -84,7 +84,10 @@ class Adapters:
         `GatewayError`, `OSError`.
         """
         view = await self.get(reference)
-        return await AdapterDownload(self._transport, view, reconnect_s=reconnect_s).into(Path(to))
+        download = UploadedDownload(
+            self._transport, view, path="/v1/adapters", key="adapter", reconnect_s=reconnect_s
+        )
+        return await download.into(Path(to))
 
     @pending
     async def share(self, reference: str, user: str | None = None) -> AdapterView:

@@ -11,10 +11,12 @@ from pydantic import ValidationError
 from warren.base_models.reading import LocalFile, read_base_model
 from warren.connection.parts import send_parts
 from warren.connection.transport import Transport
+from warren.connection.uploaded import UploadedDownload
 from warren.connection.uploading import upload_file
 from warren.errors import ConfigurationError
 from warren.pending import pending
 from warren.records import RECONNECT_S
+from warren_schemas.files import FolderView
 from warren_schemas.http import (
     BaseModelList,
     BaseModelView,
@@ -65,8 +67,23 @@ class BaseModels:
         return await self._transport.get(f"/v1/base-models/show?{query}", BaseModelView)
 
     @pending
+    async def download(
+        self, reference: str, to: str | PathLike[str], *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch its files into a new folder, as transformers loads them.
+
+        Every file is checked; one that was cut off is taken up where it was. Raises `NotFound`, `ConfigurationError`,
+        `GatewayError`, `OSError`.
+        """
+        view = await self.get(reference)
+        download = UploadedDownload(
+            self._transport, view, path="/v1/base-models", key="base_model", reconnect_s=reconnect_s
+        )
+        return await download.into(Path(to))
+
+    @pending
     async def share(self, reference: str, user: str | None = None) -> BaseModelView:
-        """Let a user, or everybody (None), use it with all its versions; nobody else changes it.
+        """Let a user, or everybody (None), use it with all its versions, and download it; nobody else changes it.
 
         Raises `NotFound`, `ConfigurationError`."""
         return await self._share("share", reference, user)

@@ -1,6 +1,7 @@
 """A base model on this machine: a folder as transformers' `save_pretrained` writes it. All calls block.
 
-Invariant: what is found wrong with it is told before anything is uploaded.
+Invariant: what is found wrong with it is told before anything is uploaded. The sums that a download has written beside
+the files are not part of it.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from warren_schemas.base_models.files import (
     is_weights,
 )
 from warren_schemas.base_models.weights import Weights
+from warren_schemas.files import SEAL
 from warren_schemas.http import BaseModelFile
 
 
@@ -38,7 +40,7 @@ def read_base_model(folder: Path) -> tuple[LocalFile, ...]:
 
 
 def _read(folder: Path) -> tuple[LocalFile, ...]:
-    paths = {path.name: path for path in folder.iterdir()}
+    paths = {path.name: path for path in folder.iterdir() if path.name != SEAL}
     for name, path in sorted(paths.items()):
         _require_plain(name, path)
     check_names(paths)

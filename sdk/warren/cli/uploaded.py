@@ -1,5 +1,5 @@
-"""What the commands for data sets, adapters and base models have in common: versions of a name are listed, deleted and
-shared.
+"""What the commands for data sets, adapters and base models have in common: versions of a name are listed, downloaded,
+deleted and shared.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,6 +15,7 @@ from warren.cli.options import Gateway
 from warren.client import Client
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import shared_with
+from warren_schemas.files import FolderView
 from warren_schemas.http import AdapterView, BaseModelView, DatasetView, VersionsDeleted
 
 View = AdapterView | BaseModelView | DatasetView
@@ -42,6 +43,15 @@ async def list_versions(
         make_output().line(none_yet)
     else:
         print_table(found, make_output())
+    return codes.OK
+
+
+async def download_version(
+    gateway: Gateway, download: Callable[[Client], Awaitable[FolderView]], to: Path
+) -> int:
+    async with connected(gateway) as client:
+        folder = await download(client)
+    make_output().line(f"{to}: {', '.join(file.name for file in folder.files)}, from {folder.url}")
     return codes.OK
 
 

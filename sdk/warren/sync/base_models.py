@@ -5,6 +5,7 @@ from os import PathLike
 from warren.base_models import handle as asynchronous
 from warren.connection.loop_thread import LoopThread
 from warren.records import RECONNECT_S
+from warren_schemas.files import FolderView
 from warren_schemas.http import BaseModelView
 
 
@@ -27,6 +28,13 @@ class BaseModels:
     def get(self, reference: str) -> BaseModelView:
         """`NAME`, `OWNER/NAME` or either with `@DIGEST`; without a digest the newest version."""
         return self._thread.call(self._base_models.get(reference))
+
+    def download(
+        self, reference: str, to: str | PathLike[str], *, reconnect_s: float = RECONNECT_S
+    ) -> FolderView:
+        """Fetch it into a new folder, as transformers loads it; an interrupted download is resumed."""
+        asked = self._base_models.download(reference, to, reconnect_s=reconnect_s)
+        return self._thread.call(asked)
 
     def share(self, reference: str, user: str | None = None) -> BaseModelView:
         """Let a user, or everybody (None), use it with all its versions."""

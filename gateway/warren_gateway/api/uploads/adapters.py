@@ -5,12 +5,9 @@ Invariant: another owner's adapter is not there, unless it is shared with the ca
 
 from aiohttp import web
 
-from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_gateway.api.sending import sent_file
 from warren_gateway.api.uploads.parts import FilePart, FindUpload, read_part
-from warren_gateway.datasets.problems import FilesUnavailable
-from warren_gateway.folders import UnreadableFolder
+from warren_gateway.api.uploads.sealed import sent_of
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.files import FileView, FolderView
 from warren_schemas.http import (
@@ -18,7 +15,6 @@ from warren_schemas.http import (
     AdapterView,
     ChooseAdapter,
     CreateAdapter,
-    Problem,
     ShareAdapter,
     UploadProgress,
     VersionsDeleted,
@@ -48,15 +44,7 @@ async def adapter_files(call: Call[ChooseAdapter]) -> web.StreamResponse:
 async def adapter_file(call: Call[ReadAdapterFile]) -> web.StreamResponse:
     takes = call.takes
     folder = await call.parts.adapters.folder(call.viewer, takes.adapter)
-    found = next((file for file in folder.files if file.name == takes.name), None)
-    if found is None:
-        names = ", ".join(file.name for file in folder.files)
-        message = f"An adapter has no such file; it has: {names}."
-        raise Refusal(404, Problem(code="no_such_file", message=message))
-    try:
-        return await sent_file(call.request, folder, found, takes.offset)
-    except UnreadableFolder as error:
-        raise FilesUnavailable(str(error), "adapters") from error
+    return await sent_of(call.request, folder, takes.name, takes.offset, "adapters")
 
 
 async def weights_progress(call: Call[FindUpload]) -> web.StreamResponse:

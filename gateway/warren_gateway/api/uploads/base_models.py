@@ -7,6 +7,9 @@ from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.api.uploads.parts import FilePart, FindUpload, read_part
+from warren_gateway.api.uploads.sealed import sent_of
+from warren_schemas.config import NonNegativeInt
+from warren_schemas.files import FileView, FolderView
 from warren_schemas.http import (
     BaseModelList,
     BaseModelView,
@@ -19,12 +22,29 @@ from warren_schemas.http import (
 from warren_schemas.users.access import KeyScope
 
 
+class ReadBaseModelFile(ChooseBaseModel):
+    name: str = ""
+    """As the list of files has it; there is none without a name."""
+    offset: NonNegativeInt = 0
+    """Begin at this byte, to go on where an answer was cut off."""
+
+
 async def list_base_models(call: Call[Nothing]) -> web.StreamResponse:
     return reply(BaseModelList(base_models=await call.parts.base_models.listed(call.viewer)))
 
 
 async def show_base_model(call: Call[ChooseBaseModel]) -> web.StreamResponse:
     return reply(await call.parts.base_models.show(call.viewer, call.takes.base_model))
+
+
+async def base_model_files(call: Call[ChooseBaseModel]) -> web.StreamResponse:
+    return reply(await call.parts.base_models.folder(call.viewer, call.takes.base_model))
+
+
+async def base_model_file(call: Call[ReadBaseModelFile]) -> web.StreamResponse:
+    takes = call.takes
+    folder = await call.parts.base_models.folder(call.viewer, takes.base_model)
+    return await sent_of(call.request, folder, takes.name, takes.offset, "base models")
 
 
 async def model_progress(call: Call[FindUpload]) -> web.StreamResponse:
@@ -91,6 +111,28 @@ ROUTES = (
         summary="Show a base model: its newest version, or the one with a digest that begins so",
         scope=KeyScope.READ,
         errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/base-models/files",
+        base_model_files,
+        takes=ChooseBaseModel,
+        answers=FolderView,
+        summary="List the files of a base model, with their SHA-256",
+        scope=KeyScope.READ,
+        errors=(404, 422),
+    ),
+    Route(
+        "GET",
+        "/v1/base-models/file",
+        base_model_file,
+        takes=ReadBaseModelFile,
+        answers=FileView,
+        summary="Download a file of a base model, from any byte offset",
+        scope=KeyScope.READ,
+        errors=(404, 422),
+        media_type="application/octet-stream",
+        ends_with_client=True,
     ),
     Route(
         "GET",

@@ -83,6 +83,53 @@ async def test_weights_come_in_several_files(client: warren.Client, tmp_path: Pa
     assert view.n_parameters == whole.n_parameters
 
 
+async def test_it_is_downloaded_as_it_was_uploaded_by_those_who_may_use_it(
+    client: warren.Client, bob: warren.Client, gateway: Gateway, tmp_path: Path
+) -> None:
+    folder = write_shards(tmp_path / "a")
+    view = await client.base_models.upload(folder, "mine")
+    copied = await client.base_models.download("@mine", tmp_path / "copy")
+    assert copied.version == view.digest
+    names = sorted(file.name for file in copied.files)
+    assert names == sorted(path.name for path in folder.iterdir())
+    for name in names:
+        assert (tmp_path / "copy" / name).read_bytes() == (folder / name).read_bytes()
+    assert (await client.base_models.upload(tmp_path / "copy", "again")).digest == view.digest
+
+    weights = next(name for name in names if name.endswith(".safetensors"))
+    query = {"base_model": view.reference, "name": weights, "offset": "100"}
+    async with gateway.ann.get("/v1/base-models/file", params=query) as response:
+        assert await response.read() == (folder / weights).read_bytes()[100:]
+    for wrong in ("../x", "SHA256SUMS", ""):
+        other = {**query, "name": wrong}
+        async with gateway.ann.get("/v1/base-models/file", params=other) as response:
+            assert response.status == 404
+            assert "it has: config.json" in (await response.json())["message"]
+    with pytest.raises(warren.NotFound):
+        await bob.base_models.download(view.reference, tmp_path / "theirs")
+    await client.base_models.share("mine", "bob")
+    assert await bob.base_models.download("ann/mine", tmp_path / "theirs") == copied
+    await client.base_models.unshare("mine", "bob")
+    with pytest.raises(warren.NotFound):
+        await bob.base_models.download(view.reference, tmp_path / "again")
+
+
+async def test_a_download_goes_on_where_it_was_cut_off_and_checks_what_comes(
+    client: warren.Client, tmp_path: Path
+) -> None:
+    folder = write_base_model(tmp_path / "a")
+    view = await client.base_models.upload(folder, "mine")
+    stored = tmp_path / "runs" / "base-models" / view.base_model.removeprefix("warren/")
+    weights = (stored / "model.safetensors").read_bytes()
+    (stored / "model.safetensors").write_bytes(weights[:-1] + b"!")
+    with pytest.raises(warren.WarrenError, match="SHA-256"):
+        await client.base_models.download("mine", tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    (stored / "model.safetensors").write_bytes(weights)
+    await client.base_models.download("mine", tmp_path / "copy")
+    assert (tmp_path / "copy" / "model.safetensors").read_bytes() == weights
+
+
 async def put(gateway: Gateway, files: dict[str, bytes]) -> tuple[int, dict[str, Any]]:
     """By a client that checks nothing."""
     listed: list[dict[str, Any]] = []
@@ -284,10 +331,12 @@ async def test_the_commands_say_what_there_is(
     await asyncio.to_thread(commands.share, "mine", "bob", gateway=here)
     await asyncio.to_thread(commands.ls, gateway=here)
     await asyncio.to_thread(commands.show, "mine", gateway=here)
+    await asyncio.to_thread(commands.download, "mine", to=tmp_path / "copy", gateway=here)
     await asyncio.to_thread(commands.unshare, "mine", "bob", gateway=here)
     await asyncio.to_thread(commands.rm, "mine", gateway=here)
     told = capsys.readouterr().out
     assert "No base models yet" in told
     assert "Qwen3ForCausalLM with" in told and "GPU workers call it warren/uploaded-" in told
+    assert f"{tmp_path / 'copy'}: config.json, model.safetensors" in told
     assert "ann/mine is shared with nobody now" in told
     assert told.endswith("is deleted\n")

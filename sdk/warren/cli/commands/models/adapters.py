@@ -25,7 +25,14 @@ from warren.cli.options import (
     WithWhom,
     require_whom,
 )
-from warren.cli.uploaded import Named, NewFolder, delete_versions, list_versions, share_name
+from warren.cli.uploaded import (
+    Named,
+    NewFolder,
+    delete_versions,
+    download_version,
+    list_versions,
+    share_name,
+)
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_adapters
 from warren.display.words import count
@@ -97,7 +104,8 @@ def download(
     For example:
         warren adapters download poet --to poet-copy
     """
-    return asyncio.run(_download(name, to, gateway))
+    fetching = download_version(gateway, lambda client: client.adapters.download(name, to), to)
+    return asyncio.run(fetching)
 
 
 def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -156,13 +164,6 @@ async def _upload(
     async with connected(gateway) as client:
         view = await client.adapters.upload(folder, name, base_model=model)
     _print(view, as_json=as_json)
-    return codes.OK
-
-
-async def _download(name: str, to: Path, gateway: Gateway) -> int:
-    async with connected(gateway) as client:
-        folder = await client.adapters.download(name, to)
-    make_output().line(f"{to}: {', '.join(file.name for file in folder.files)}, from {folder.url}")
     return codes.OK
 
 

@@ -26,13 +26,20 @@ from warren.cli.options import (
     WithWhom,
     require_whom,
 )
-from warren.cli.uploaded import Named, delete_versions, list_versions, share_name
+from warren.cli.uploaded import (
+    Named,
+    NewFolder,
+    delete_versions,
+    download_version,
+    list_versions,
+    share_name,
+)
 from warren.display.output import make_output, print_json
 from warren.display.tables import print_base_models
 from warren.display.words import count
 from warren_schemas.http import BaseModelList, BaseModelView
 
-__all__ = ["ls", "rm", "share", "show", "unshare", "upload"]
+__all__ = ["download", "ls", "rm", "share", "show", "unshare", "upload"]
 
 
 def upload(
@@ -81,6 +88,22 @@ def show(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE
         warren base-models show mine
     """
     return asyncio.run(_show(name, gateway, as_json=json))
+
+
+def download(
+    name: Named,
+    /,
+    *,
+    to: NewFolder,
+    gateway: GatewayOptions = HERE,
+) -> int:
+    """Download a base model as transformers loads it, and verify it. The same command again resumes an interrupted download.
+
+    For example:
+        warren base-models download mine --to mine-copy
+    """
+    fetching = download_version(gateway, lambda client: client.base_models.download(name, to), to)
+    return asyncio.run(fetching)
 
 
 def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
