@@ -47,6 +47,9 @@ class Comparison(Frozen):
     n_only_baseline: int = 0
     """Tasks that the other one has not, or of which all its samples failed."""
     n_only_other: int = 0
+    n_incomplete_baseline: int = 0
+    """Groups of a recording that are no part of it, for some of their episodes never ended there."""
+    n_incomplete_other: int = 0
 
 
 def compare(baseline: EvaluationReport, other: EvaluationReport) -> Comparison:
@@ -66,6 +69,8 @@ def compare(baseline: EvaluationReport, other: EvaluationReport) -> Comparison:
         categories=_categories(both, before, after, category),
         n_only_baseline=len(before) - len(both),
         n_only_other=len(after) - len(both),
+        n_incomplete_baseline=baseline.n_incomplete_groups,
+        n_incomplete_other=other.n_incomplete_groups,
     )
 
 

@@ -23,17 +23,17 @@ def print_report(report: EvaluationReport, output: Output) -> None:
     )
     for kind, n in report.scores.failures.items():
         output.line(f"{count(n)} failed with {kind} and count as no reward.")
-    if n := report.n_incomplete_groups:
-        which = "1 group lacks" if n == 1 else f"{count(n)} groups lack"
-        output.line(f"{which} an episode that never ended in the recording: left out.")
+    if told := _without(report.n_incomplete_groups):
+        output.line(f"{told}.")
     if metrics := report.scores.metrics:
         rows = [[name, decimal(m.mean), count(m.n_episodes)] for name, m in metrics.items()]
         output.table(["metric", "mean", "episodes that report it"], rows, right=["mean"])
 
 
 def print_comparison(comparison: Comparison, output: Output) -> None:
-    output.line(f"A: {title(comparison.baseline)}")
-    output.line(f"B: {title(comparison.other)}")
+    of_a, of_b = comparison.n_incomplete_baseline, comparison.n_incomplete_other
+    output.line(f"A: {title(comparison.baseline)}{_without(of_a, '; ')}")
+    output.line(f"B: {title(comparison.other)}{_without(of_b, '; ')}")
     columns = ["", "tasks", "A", "B", "B - A", "95 % interval", "p"]
     rows = [
         _test_row("all", comparison.test),
@@ -65,6 +65,14 @@ def title(of: EvaluationSummary) -> str:
         f"{of.run}:{of.number}, {of.when} step {of.step}, policy version {of.version}: {state},"
         f" {count(of.n_planned)} episodes planned, {of.samples} of each task"
     )
+
+
+def _without(n_groups: int, before: str = "") -> str:
+    """How many groups of the recording are no part of it; nothing where none is left out."""
+    if n_groups == 0:
+        return ""
+    which = "1 group lacks" if n_groups == 1 else f"{count(n_groups)} groups lack"
+    return f"{before}{which} an episode that never ended in the recording: left out"
 
 
 def _lines(report: EvaluationReport) -> Iterator[tuple[str, Scores]]:

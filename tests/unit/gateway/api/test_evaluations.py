@@ -162,6 +162,33 @@ async def test_the_commands_show_tables_and_json(
     assert comparison["test"]["n_tasks"] == 4
 
 
+async def test_recorded_groups_that_lack_a_member_are_counted_and_shown(
+    gateway: Gateway, client: warren.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await client.run(await evaluated(gateway, TASKS))
+    whole = await run.evaluation()
+    assert whole.n_incomplete_groups == 0
+
+    def lose(session: Session) -> None:
+        """Of one task the first episode failed, of another it ended, and the second never did."""
+        for task, first in ((0, _outcome(1.0) | {"fate": "incomplete"}), (1, _outcome(None))):
+            group = session.get_one(GroupRow, f"group_{run.id}_1_{task}")
+            group.outcomes = [first, {"fate": "incomplete"}]
+
+    await gateway.store.transact(lose)
+    report = await run.evaluation()
+    assert report.n_incomplete_groups == 2
+    assert (report.scores.n_tasks, report.scores.n_episodes, report.scores.n_failed) == (2, 3, 1)
+    assert report.scores.reward_mean == pytest.approx(2.5 / 3)
+    here = GatewayOption(gateway.url, _key(gateway))
+    await asyncio.to_thread(evaluations.show, run.id, gateway=here)
+    line = "2 groups lack an episode that never ended in the recording: left out"
+    assert f"{line}.\n" in capsys.readouterr().out
+    other = await evaluated(gateway, TASKS)
+    await asyncio.to_thread(evaluations.compare, f"{run.id}:1", f"{other}:1", gateway=here)
+    assert [line in told for told in capsys.readouterr().out.splitlines()[:2]] == [True, False]
+
+
 async def test_an_evaluation_is_submitted_from_what_is_given(client: warren.Client) -> None:
     base = await client.evaluate(
         model="warren/tiny", environments=["guess"], episodes=8, samples=2, temperature=1.0
