@@ -82,12 +82,15 @@ N_ROWS = 10
 """Of any data set."""
 
 
+EPISODE_S = 50.0
+
+
 def config(**changes: object) -> TrainConfig:
     base: dict[str, object] = {
         "model": {"base": "tiny"},
         "environments": [{"name": "guess"}],
         "algorithm": {"group_size": 4, "groups_per_step": 2, "max_staleness": 1},
-        "limits": {"steps": 6, "episode_s": 50, "episode_attempts": 2},
+        "limits": {"steps": 6, "episode_s": EPISODE_S, "episode_attempts": 2},
         "checkpoint": {"every_steps": 3},
     }
     return TrainConfig.model_validate({**base, **changes})
@@ -519,6 +522,13 @@ class ReplayWorld(World):
             replay, rng, engine=copied(world.engine), run=REPLAY, model=NEW_MODEL,
             recorded=world.stream, n_visible=len(world.stream), now_s=world.now_s,
         )  # fmt: skip
+
+    def lose_episode(self) -> None:
+        """Where nobody plays, time passes as in the world that recorded."""
+        if self.state.uses_environments:
+            super().lose_episode()
+        else:
+            self.now_s += EPISODE_S / 4
 
     @property
     def source(self) -> Recorded:
