@@ -158,7 +158,7 @@ def test_an_environment_plays_the_rows_of_its_data_set() -> None:
         ({"environments": []}, "nothing says where episodes happen"),
         ({"environments": [], "sft": {"dataset": "x"}}, "nothing says where episodes happen"),
         (
-            {"sft": {"dataset": "x"}, "source": RECORDED, "algorithm": {}},
+            {"sft": {"dataset": "x"}, "source": RECORDED, "algorithm": {}, "limits": {"steps": 6}},
             "a replay fine-tunes on the recorded",
         ),
     ],

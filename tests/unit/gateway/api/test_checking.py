@@ -193,7 +193,11 @@ async def test_a_replay_is_told_of_wrong_environments_if_they_are_to_score_it(
     all_online(gateway)
     wrong = [{"name": "guess", "config": {"hihg": 3}}]
     recorded = {"kind": "recorded", "run": await gateway.submit()}
-    plain = await checked(gateway, source=recorded, environments=wrong)
-    scored = await checked(gateway, source={**recorded, "rewards": "scored"}, environments=wrong)
-    assert not plain.mistakes
+    unknown = [{"name": "gues"}]
+    plain = await checked(gateway, source=recorded, environments=unknown)
+    assert not plain.mistakes, "nobody plays it"
+    source = {**recorded, "rewards": "scored"}
+    missing = await checked(gateway, source=source, environments=unknown)
+    assert any(mistake.startswith("environments.0.name: ") for mistake in missing.mistakes)
+    scored = await checked(gateway, source=source, environments=wrong)
     assert scored.mistakes == ("environments.0.config.hihg: unknown key; did you mean high?",)
