@@ -50,6 +50,10 @@ def base(**changes: Any) -> Config:
     }
 
 
+OF_A_REPLAY: Config = {"sampling": {}, "limits": {"steps": 1}}
+"""In place of what has no effect on one."""
+
+
 def environment(**changes: Any) -> Config:
     return base(environments=[{"name": "echo", **changes}])
 
@@ -149,21 +153,21 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "source.also_runs": Attack(
         lambda target: base(
-            source={"kind": "recorded", "run": "last", "also_runs": [target.run]}, sampling={}
+            source={"kind": "recorded", "run": "last", "also_runs": [target.run]}, **OF_A_REPLAY
         ),
         "no run",
         is_submitted=False,
     ),
     "source.dataset": at_gateway(
-        "no data set", source={"kind": "recorded", "dataset": "local/theirs"}, sampling={}
+        "no data set", source={"kind": "recorded", "dataset": "local/theirs"}, **OF_A_REPLAY
     ),
     "source.split": at_gateway(
         "source.split",
         source={"kind": "recorded", "dataset": "mine", "split": "../outside"},
-        sampling={},
+        **OF_A_REPLAY,
     ),
     "source.run": Attack(
-        lambda target: base(source={"kind": "recorded", "run": target.run}, sampling={}),
+        lambda target: base(source={"kind": "recorded", "run": target.run}, **OF_A_REPLAY),
         "no run",
         is_submitted=False,
     ),
