@@ -41,7 +41,8 @@ def mistakes_and_notes(
             (mistakes if asked else notes).append(f"{place}.name: {reason}")
             continue
         shapes = _shapes(environment, owner, workers)
-        mistakes += [f"{place}.{line}" for line in _misfits(environment, shapes)]
+        splits = config.played_splits(number)
+        mistakes += [f"{place}.{line}" for line in _misfits(environment, splits, shapes)]
         if not any(shape.keys is not None for shape in shapes):
             notes.append(f"{place}.config: the env workers don't know the keys of this environment")
     return tuple(dict.fromkeys(mistakes)), tuple(dict.fromkeys(notes))
@@ -81,14 +82,18 @@ def _shapes(
     ]
 
 
-def _misfits(environment: EnvironmentConfig, shapes: Sequence[EnvironmentShape]) -> Iterator[str]:
-    """What no worker's environment of this name would take: they may be of several versions."""
-    told = [list(_misfits_of_one(environment, shape)) for shape in shapes]
+def _misfits(
+    environment: EnvironmentConfig, splits: Sequence[str], shapes: Sequence[EnvironmentShape]
+) -> Iterator[str]:
+    """What no worker's environment of this name would take: they may be of several versions. `splits` are keys."""
+    told = [list(_misfits_of_one(environment, splits, shape)) for shape in shapes]
     if told and all(told):
         yield from min(told, key=len)
 
 
-def _misfits_of_one(environment: EnvironmentConfig, shape: EnvironmentShape) -> Iterator[str]:
+def _misfits_of_one(
+    environment: EnvironmentConfig, splits: Sequence[str], shape: EnvironmentShape
+) -> Iterator[str]:
     if shape.keys is not None:
         for key in environment.config:
             if key not in shape.keys:
@@ -98,9 +103,8 @@ def _misfits_of_one(environment: EnvironmentConfig, shape: EnvironmentShape) -> 
                 yield f"config.{key}: missing"
     if not shape.splits or environment.config or environment.dataset:  # they bring other data
         return
-    named = {"split": environment.split, "evaluation_split": environment.evaluation_split}
-    for key, split in named.items():
-        if split is not None and split not in shape.splits:
+    for key in splits:
+        if (split := getattr(environment, key)) not in shape.splits:
             yield f"{key}: {environment.name} has no split {split!r}{_meant(split, shape.splits)}"
 
 

@@ -89,10 +89,7 @@ def _environment(
             f"{environment.dataset} holds trajectories, which are no tasks; replay them as source.dataset, or upload"
             " the file with --kind tasks",
         )
-    keys = ["split"] if config.limits.steps or config.sft else []
-    if config.evaluation is not None:
-        keys.append("evaluation_split" if environment.evaluation_split else "split")
-    for key in dict.fromkeys(keys):
+    for key in config.played_splits(number):
         _split(row, getattr(environment, key), f"{path}.{key}")
     return environment.model_copy(update={"dataset": exact(row.owner, row.name, row.digest)})
 

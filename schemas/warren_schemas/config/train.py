@@ -142,6 +142,17 @@ class TrainConfig(Config):
         """Where an episode of this environment happens; rows of `sft.dataset` have the numbers after the last one."""
         return self.environments[number] if number < len(self.environments) else ROWS
 
+    def played_splits(self, number: int) -> list[str]:
+        """Which keys of this environment name the splits whose tasks are begun."""
+        has_own = self.environments[number].evaluation_split is not None
+        is_live = isinstance(self.source, LiveSource)
+        is_evaluated = self.evaluation is not None and not self.evaluates_recorded
+        keys = {
+            "split": (is_live and not self.is_evaluation) or (is_evaluated and not has_own),
+            "evaluation_split": is_evaluated and has_own,
+        }
+        return [key for key, is_used in keys.items() if is_used]
+
     @property
     def is_evaluation(self) -> bool:
         """Whether nothing is trained."""

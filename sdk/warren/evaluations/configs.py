@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 from warren.configs import ConfigLike, to_config
-from warren.errors import ConfigurationError
+from warren.errors import ConfigurationError, NotFound
 from warren.run import Run
 from warren_schemas.config import (
     EnvironmentConfig,
@@ -65,7 +65,36 @@ async def evaluated(
     if model is not None:
         raise ConfigurationError("Give either a policy or a base model, not both")
     name, at, which = policy.rpartition("@")
-    return await of_policy(await find(name if at else which), which if at else "last", base)
+    run = await find(name if at else which)
+    return await of_policy(run, which if at else "last", base or await _as_played(run, find))
+
+
+async def _as_played(
+    run: Run, find: Callable[[str], Coroutine[object, None, Run]]
+) -> TrainConfig | None:
+    """The run's config; of a replay that played nothing with what the run says of playing that recorded it.
+
+    Where that run is gone, the replay's own is all there is.
+    """
+    own = run.view.config
+    if own is None or own.evaluation is not None or not isinstance(own.source, RecordedSource):
+        return own
+    try:
+        recorder = (await find(own.source.run)).view.config if own.source.run else None
+    except NotFound:
+        recorder = None
+    if recorder is None:
+        return own
+    environments = tuple(_over(recorder.environments, one) for one in own.environments)
+    return own.model_copy(update={"sampling": recorder.sampling, "environments": environments})
+
+
+def _over(played: Sequence[EnvironmentConfig], own: EnvironmentConfig) -> EnvironmentConfig:
+    """The environment of this name, with what `own` says besides."""
+    base = next((one for one in played if one.name == own.name), own)
+    return EnvironmentConfig.model_validate(
+        {**base.model_dump(), **own.model_dump(exclude_defaults=True)}
+    )
 
 
 async def of_policy(run: Run, which: str, config: TrainConfig | None) -> TrainConfig:

@@ -328,6 +328,20 @@ async def test_a_run_reads_exactly_the_version_that_was_there(
     assert rows[played.reference]["test"].row(0) == tasks["test"][0]
 
 
+async def test_a_replay_needs_the_split_that_it_evaluates_alone(
+    client: warren.Client, gateway: Gateway, tmp_path: Path
+) -> None:
+    for split in ("easy", "hard"):
+        json_lines(tmp_path / "tasks" / f"{split}.jsonl", [{"question": split}])
+    played = await client.datasets.upload(tmp_path / "tasks", "tasks")
+    environment = {"name": "guess", "dataset": "tasks", "split": "easy", "evaluation_split": "hard"}
+    config = {"model": {"base": "warren/tiny"}, "environments": [environment], "evaluation": {}}
+    replay = await client.replay(await gateway.submit(), config)
+    assert replay.view.config is not None
+    (found,) = replay.view.config.environments
+    assert (found.dataset, found.split) == (played.reference, "train")
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

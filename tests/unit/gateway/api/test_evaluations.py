@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import pytest
 import pytest_asyncio
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 from tests.support.gateway import CONFIG, Gateway
 
 import warren
 from warren.cli.commands.runs import evaluations
 from warren.cli.options import Gateway as GatewayOption
 from warren.comparing import compare
-from warren_gateway.store.tables import EvaluationRow, GroupRow
+from warren_gateway.store.tables import Checkpoint, EvaluationRow, GroupRow, Model, Run
 from warren_schemas.ids import RunId
 
 EASY, HARD = "easy", "hard"
@@ -187,6 +187,42 @@ async def test_recorded_groups_that_lack_a_member_are_counted_and_shown(
     other = await evaluated(gateway, TASKS)
     await asyncio.to_thread(evaluations.compare, f"{run.id}:1", f"{other}:1", gateway=here)
     assert [line in told for told in capsys.readouterr().out.splitlines()[:2]] == [True, False]
+
+
+async def test_the_policy_of_a_replay_is_evaluated_as_the_run_plays_that_recorded_it(
+    gateway: Gateway, client: warren.Client
+) -> None:
+    played = {
+        "model": {"base": "warren/tiny"},
+        "environments": [{"name": "guess", "config": {"high": 5}, "max_turns": 3, "weight": 2.0}],
+        "sampling": {"max_tokens": 4, "top_p": 0.9},
+    }
+    recorder = await client.train(played)
+    mine = {"name": "guess", "config": {"high": 7}, "max_failed_members": 1}
+    replays = [
+        await client.replay(recorder, {**played, "environments": [mine]}, score=score)
+        for score in (False, True)
+    ]
+
+    def finish(session: Session) -> None:
+        for replay in replays:
+            session.get_one(Run, replay.id).state = "completed"
+            model = session.exec(select(Model).where(col(Model.run_id) == replay.id)).one()
+            model.checkpoint_url = url = f"file:///{replay.id}"
+            session.add(
+                Checkpoint(
+                    model_id=model.id, name="step-000001", op=1, version=1, step=1, url=url, size_bytes=1, created_s=1.0
+                )
+            )  # fmt: skip
+
+    await gateway.store.transact(finish)
+    for replay, high in zip(replays, (5, 7), strict=True):
+        evaluation = await client.evaluate(policy=f"{replay.id}@last")
+        config = evaluation.run.view.config
+        assert config is not None
+        assert (config.sampling.max_tokens, config.sampling.top_p) == (4, 0.9)
+        (environment,) = config.environments
+        assert (environment.max_turns, environment.config) == (3, {"high": high})
 
 
 async def test_an_evaluation_is_submitted_from_what_is_given(client: warren.Client) -> None:

@@ -176,10 +176,12 @@ def _refuse_unused(unused: Sequence[str], overrides: Sequence[str]) -> None:
     """A file may be that of the run that is replayed; what was asked for besides must have an effect."""
     for override in overrides:
         key = override.partition("=")[0].strip()
-        if any(f"{path}.".startswith(f"{key}.") for path in unused):
+        if paths := [path for path in unused if f"{path}.".startswith(f"{key}.")]:
+            named = "" if paths == [key] else f": {', '.join(paths)}"
             raise ConfigurationError(
-                f"--set {key} has no effect in a replay",
-                hint="What was sampled, how and when, stands in the recording; leave it out.",
+                f"--set {key}{named} has no effect in a replay",
+                hint="What was sampled, how and when, stands in the recording, and the rewards too unless --score has"
+                " them given anew; leave it out.",
             )
 
 
