@@ -30,11 +30,6 @@ from warren_schemas.users.access import ShareKind, ShareRun, ShareView
 
 MOST_LISTED = 1000
 """Of each kind."""
-_OF_UPLOADS = {
-    ShareKind.DATASET: DatasetShareRow,
-    ShareKind.ADAPTER: AdapterShareRow,
-    ShareKind.BASE_MODEL: BaseModelShareRow,
-}
 
 
 class Sharing:
@@ -82,12 +77,13 @@ def _unshare(viewer: Viewer, run: str, wanted: ShareRun, session: Session) -> tu
 
 
 def _listed(viewer: Viewer, session: Session) -> tuple[ShareView, ...]:
-    uploaded = (
-        _of_upload(kind, row)
-        for kind, table in _OF_UPLOADS.items()
-        for row in shares.listed(session, table, viewer, MOST_LISTED)
-    )
-    return (*_of_runs(viewer, session), *uploaded)
+    uploaded = {
+        ShareKind.DATASET: shares.listed(session, DatasetShareRow, viewer, MOST_LISTED),
+        ShareKind.ADAPTER: shares.listed(session, AdapterShareRow, viewer, MOST_LISTED),
+        ShareKind.BASE_MODEL: shares.listed(session, BaseModelShareRow, viewer, MOST_LISTED),
+    }
+    views = [_of_upload(kind, row) for kind, rows in uploaded.items() for row in rows]
+    return (*_of_runs(viewer, session), *views)
 
 
 def _of_runs(viewer: Viewer, session: Session) -> tuple[ShareView, ...]:

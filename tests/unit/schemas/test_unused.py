@@ -100,7 +100,9 @@ OF_ENVIRONMENTS: dict[str, Any] = {
 OF_TASKS = {
     "dataset", "split", "evaluation_split", "splits", "weight", "max_turns", "recover", "tool_format",
 }  # fmt: skip
-SCORED, EVALUATED = {"rewards": "scored"}, {"evaluation": {}}
+NOTHING: dict[str, Any] = {}
+SCORED: dict[str, Any] = {"rewards": "scored"}
+EVALUATED: dict[str, Any] = {"evaluation": {}}
 
 
 def test_the_keys_of_environments_are_all_here() -> None:
@@ -110,9 +112,9 @@ def test_the_keys_of_environments_are_all_here() -> None:
 @pytest.mark.parametrize(
     ("source", "more", "unused"),
     [
-        ({}, {}, OF_ENVIRONMENTS.keys() - {"max_failed_members"}),
-        (SCORED, {}, OF_TASKS),
-        ({}, EVALUATED, {"group_size"}),
+        (NOTHING, NOTHING, OF_ENVIRONMENTS.keys() - {"max_failed_members"}),
+        (SCORED, NOTHING, OF_TASKS),
+        (NOTHING, EVALUATED, {"group_size"}),
         (SCORED, EVALUATED, set[str]()),
     ],
     ids=["neither", "scored", "evaluated", "both"],

@@ -190,13 +190,16 @@ def test_more_than_a_message_can_carry_is_told_as_the_most() -> None:
 async def test_splits_are_looked_for_where_their_tasks_are_begun(gateway: Gateway) -> None:
     shape = EnvironmentShape(name="guess", keys=(), splits=("test",))
     all_online(gateway, shapes=(shape,))
-    evaluated = {"environments": [{"name": "guess", "evaluation_split": "test"}], "evaluation": {}}
+    evaluated: dict[str, Any] = {
+        "environments": [{"name": "guess", "evaluation_split": "test"}],
+        "evaluation": {},
+    }
     live = await checked(gateway, **evaluated)
     assert live.mistakes == ("environments.0.split: guess has no split 'train'; there are: test",)
     source = {"kind": "recorded", "run": await gateway.submit(), "rewards": "scored"}
     assert not (await checked(gateway, **evaluated, source=source)).mistakes
     assert not (await checked(gateway, source=source)).mistakes
-    wrong = {"environments": [{"name": "guess"}], "evaluation": {}}
+    wrong: dict[str, Any] = {"environments": [{"name": "guess"}], "evaluation": {}}
     assert (await checked(gateway, **wrong, source=source)).mistakes == live.mistakes
 
 

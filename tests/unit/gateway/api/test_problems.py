@@ -49,7 +49,7 @@ QUERIES = {
     **{f"/v1/datasets/{what}": {"dataset": "ann/quiz"} for what in ("file", "rows", "show")},
     "/v1/datasets/upload": {"sha256": "a" * 64},
     "/v1/adapters/upload": {"sha256": "a" * 64},
-    "/v1/base-models/show": {"base_model": "ann/mine"},
+    **{f"/v1/base-models/{what}": {"base_model": "ann/mine"} for what in ("file", "files", "show")},
     "/v1/base-models/upload": {"sha256": "a" * 64},
     **{f"/v1/adapters/{what}": {"adapter": "ann/poet"} for what in ("file", "files", "show")},
     "/api/v1/billing/usage/events": {
