@@ -1,6 +1,7 @@
 # Everything runs in .venv. `make help` lists the targets.
 
 PYTHON    ?= python3
+PYTHON312 ?= python3.12
 PIP_FLAGS ?=
 SEED      ?= 1
 FAULTS    ?= 1000
@@ -23,6 +24,7 @@ COOKBOOK   := .venv-tinker-cookbook/installed
 OLD_SDKS   ?= 0.26.2 0.28.1 0.30.4 0.34.0
 OPENREWARD := .venv-openreward/installed
 OPENENV    := .venv-openenv/installed
+NEMO_GYM   := .venv-nemo_gym/installed
 GYMNASIUM  := .venv-gymnasium/installed
 GEM        := .venv-gem/installed
 MCP        := .venv-mcp/installed
@@ -97,7 +99,7 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
 $(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
@@ -105,8 +107,9 @@ $(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS): .venv-%/insta
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@
 
-# Foreign packages never go into .venv: NAME.txt is for .venv-NAME.
-$(ORS) $(OPENENV) $(OPENREWARD): .venv-%/installed: %.txt
+# Foreign packages never go into .venv: NAME.txt is for .venv-NAME. One of them wants a newer Python.
+$(NEMO_GYM): PYTHON := $(PYTHON312)
+$(ORS) $(OPENENV) $(NEMO_GYM) $(OPENREWARD): .venv-%/installed: %.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

@@ -75,12 +75,8 @@ def served(url: str, name: str = "vault", **config: Any) -> Config:
     return environment(name="ors", config={"url": url, "environment": name, **config})
 
 
-def behind(url: str, **config: Any) -> Config:
-    return environment(name="http", config={"url": url, **config})
-
-
-def opened(url: str, **config: Any) -> Config:
-    return environment(name="openenv", config={"url": url, **config})
+def opened(name: str, url: str, **config: Any) -> Config:
+    return environment(name=name, config={"url": url, **config})
 
 
 def with_tools(path: str = "in.jsonl", **server: Any) -> Config:
@@ -95,8 +91,6 @@ NO_FILE = "there is no such file below the env worker's data root"
 NO_SERVICE = "no service that this env worker's operator allows this run"
 NO_SECRET = "no secret that this env worker's operator lets this run send there"
 NO_FUNCTION = "no reward function that this env worker's operator allows"
-
-
 NO_COMMAND = "none that this env worker's operator allows this run"
 
 
@@ -116,6 +110,21 @@ def _attacks_on(name: str) -> dict[str, Attack]:
             lambda target: rewarded(name, **service, url=target.own), NO_SECRET
         ),
     }
+
+
+def _attacks_behind(name: str, *, has_rows: bool = False) -> dict[str, Attack]:
+    """On an environment at a server, whose tasks are rows of a file or the server's own."""
+    at = f"environments.config.{name}"
+    attacks = {
+        f"{at}.url": Attack(lambda target: opened(name, target.listener), NO_SERVICE),
+        f"{at}.key_variable": Attack(
+            lambda target: opened(name, target.own, key_variable=KEY), NO_SECRET
+        ),
+    }
+    if has_rows:
+        with_path = Attack(lambda t: opened(name, t.own, path=t.outside), NO_FILE)
+        attacks[f"{at}.path"] = with_path
+    return attacks
 
 
 ATTACKS: Mapping[str, Attack] = {
@@ -199,17 +208,13 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.ors.secrets": Attack(
         lambda target: served(target.own, secrets={"TOKEN": KEY}), NO_SECRET
     ),
-    "environments.config.http.url": Attack(lambda target: behind(target.listener), NO_SERVICE),
-    "environments.config.http.key_variable": Attack(
-        lambda target: behind(target.own, key_variable=KEY), NO_SECRET
-    ),
-    "environments.config.openenv.url": Attack(lambda target: opened(target.listener), NO_SERVICE),
+    **_attacks_behind("http"),
+    **_attacks_behind("openenv"),
     "environments.config.openenv.tasks_of": Attack(
-        lambda target: opened(target.own, tasks_of="../admin"), "as the server lists it"
+        lambda target: opened("openenv", target.own, tasks_of="../admin"), "as the server lists it"
     ),
-    "environments.config.openenv.key_variable": Attack(
-        lambda target: opened(target.own, key_variable=KEY), NO_SECRET
-    ),
+    **_attacks_behind("nemo_gym", has_rows=True),
+    **_attacks_behind("nemo_gymnasium", has_rows=True),
     "environments.config.mcp.servers.url": Attack(
         lambda target: with_tools(kind="http", url=target.listener), NO_SERVICE
     ),
@@ -271,6 +276,8 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.openenv.action_field": "compared with the names of the server's schema",
     "environments.config.openenv.action_tool": SHOWN,
     "environments.config.openenv.system_prompt": SHOWN,
+    "environments.config.nemo_gym.system_prompt": SHOWN,
+    "environments.config.nemo_gymnasium.system_prompt": SHOWN,
     "environments.config.mcp.instruction": SHOWN,
     "environments.config.mcp.system_prompt": SHOWN,
     "environments.config.mcp.rewards.name": "the name of a metric",

@@ -41,6 +41,8 @@ class Misfit:
     """What was meant as a call and can't be made; `reason` is said to the policy."""
 
     reason: str
+    tried: ReadCall | None = None
+    """A call of a tool that there is not."""
 
 
 class ToolCalls:
@@ -69,21 +71,30 @@ class ToolCalls:
         self.counts["tool_errors" if is_refused else "tool_calls"] += 1
 
     def sendable(self, name: str, arguments: dict[str, Any]) -> ReadCall | Misfit:
-        try:
-            orjson.dumps(arguments)
-        except (TypeError, RecursionError) as error:  # half a character, beyond 64 bits
-            return self._misfit(f"{name}: {error}")
-        return ReadCall(name, arguments)
+        call = ReadCall(name, arguments)
+        error = _unsendable(call)
+        return call if error is None else self._misfit(f"{name}: {error}")
 
     def _read(self, call: Call) -> ReadCall | Misfit:
         spec = self.tools.get(call.name)
-        if spec is None:
-            return self._misfit(_unknown(call.name, list(self.tools)))
-        return self.sendable(call.name, arguments_of(call, spec))
+        if spec is not None:
+            return self.sendable(call.name, arguments_of(call, spec))
+        tried = ReadCall(call.name, call.arguments)
+        reason = _unknown(call.name, list(self.tools))
+        return self._misfit(reason, tried if _unsendable(tried) is None else None)
 
-    def _misfit(self, reason: str) -> Misfit:
+    def _misfit(self, reason: str, tried: ReadCall | None = None) -> Misfit:
         self.count(is_refused=True)
-        return Misfit(reason)
+        return Misfit(reason, tried)
+
+
+def _unsendable(call: ReadCall) -> str | None:
+    """Why it can't be sent: half a character, beyond 64 bits."""
+    try:
+        orjson.dumps({call.name: call.arguments})
+    except (TypeError, RecursionError) as error:
+        return str(error)
+    return None
 
 
 def as_told(spec: ToolSpec) -> Tool:

@@ -6,7 +6,7 @@ its requests may come twice, the protocol knows: it asks by `patiently`.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -45,14 +45,15 @@ class PatientClient:
         answer_s: float,
         patience_s: float,
         failure: Callable[[str], Exception],
+        traces: Sequence[aiohttp.TraceConfig] = (),
     ) -> None:
-        """`failure` makes the protocol's error from what is told of it."""
+        """`failure` makes the protocol's error from what is told of it; `traces` hear of connections."""
         self.url = service.url
         self._service = service
         self._patience_s = patience_s
         self._failure = failure
         self._answer_s = answer_s
-        self._client = service.client(headers, _timeout(answer_s))
+        self._client = service.client(headers, _timeout(answer_s), traces)
 
     async def close(self) -> None:
         await self._client.close()

@@ -8,7 +8,7 @@ else would tell what listens where. What did happen stands in the worker's log.
 import ipaddress
 import logging
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -51,7 +51,10 @@ class Service:
             yield ServiceSession(self, session)
 
     def client(
-        self, headers: Mapping[str, str], timeout: aiohttp.ClientTimeout
+        self,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+        traces: Sequence[aiohttp.TraceConfig] = (),
     ) -> aiohttp.ClientSession:
         """For protocols of their own. Whoever asks with it calls `require_address` before each request, and
         stays below `url`. A redirect that would be followed is `ServiceFailed`."""
@@ -64,7 +67,7 @@ class Service:
         redirects = aiohttp.TraceConfig()
         redirects.on_request_redirect.append(_refuse)
         return aiohttp.ClientSession(
-            trace_configs=[redirects],
+            trace_configs=[redirects, *traces],
             connector=aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,

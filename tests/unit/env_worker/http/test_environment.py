@@ -17,6 +17,7 @@ from warren.environment import (
 from warren.observation import PromptTokens
 from warren_env_worker.environments.http.environment import Http
 from warren_env_worker.environments.http.server import ServerFailed
+from warren_env_worker.environments.nemo_gym.environment import NemoGym
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.host.config import ConfigSchema
@@ -208,7 +209,7 @@ async def test_the_key_goes_to_episodes_and_not_to_the_list_of_tasks() -> None:
             Http(url)
 
 
-@pytest.mark.parametrize("environment", [Http, Ors, OpenEnv])
+@pytest.mark.parametrize("environment", [Http, NemoGym, Ors, OpenEnv])
 def test_a_patience_beyond_a_turn_s_time_is_refused(environment: type[Env[Any]]) -> None:
     config: dict[str, object] = {"url": "http://127.0.0.1:1/", "patience_s": 601.0}
     with pytest.raises(Refusal, match="patience_s: expected a number of at most 600"):

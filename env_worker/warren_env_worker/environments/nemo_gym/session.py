@@ -1,0 +1,155 @@
+"""One episode's session with a resource server.
+
+Invariant: what the policy was shown is what the session went through. A session that is lost is seeded anew under another
+cookie and all calls are made again: if any answer differs, it is `NotReplayable`. Verdicts are not compared, for none was
+heard before.
+"""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from warren.environment import NotReplayable, TaskError
+from warren_env_worker.environments.nemo_gym.answers import VERDICT, Answer, Verdict, reason
+from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed, SessionLost
+from warren_env_worker.reach.asking import AskAgain, patiently
+from warren_env_worker.reach.service import FAILED, Service
+
+MAX_LOSSES = 3
+"""In one call; then the server is no good."""
+_REFUSED = (400, 422)
+
+ResultT = TypeVar("ResultT")
+log = logging.getLogger(__name__)
+
+
+class _Called(NamedTuple):
+    path: str
+    body: dict[str, Any]
+    digest: str
+
+
+class GymSession:
+    def __init__(
+        self,
+        service: Service,
+        row: dict[str, Any],
+        *,
+        patience_s: float,
+        begins_with: Literal["seed_session", "reset"] = "seed_session",
+    ) -> None:
+        """What `reset` answers is shown to the policy, and must be the same in a session that is made anew."""
+        self._service = service
+        self._row = row
+        self._patience_s = patience_s
+        self._begins_with = begins_with
+        self._first: Answer | None = None
+        self._connection: Connection | None = None
+        self._called: list[_Called] = []
+        self._is_closed = False
+
+    async def open(self) -> Answer:
+        """Raises `GymFailed`, and `TaskError` where the server refuses the row."""
+        self._connection = await self._rebuilt()
+        assert self._first is not None
+        return self._first
+
+    async def call(self, path: str, body: dict[str, Any]) -> Answer:
+        """Raises `GymFailed`, `NotReplayable`."""
+        answer = await self._unless_lost(lambda at: at.post(path, body))
+        self._called.append(_Called(path, body, _digest(answer)))
+        return answer
+
+    async def verify(self, response: dict[str, Any]) -> Verdict:
+        """Raises `GymFailed`, `NotReplayable`, `TaskError`."""
+        body = {**self._row, "response": response}
+        answer = await self._unless_lost(lambda at: at.post("verify", body))
+        verdict = self.read(VERDICT, "verify", answer)
+        if verdict.failure is not None:
+            raise GymFailed(f"{self._service.url} judged nothing: {verdict.failure}")
+        return verdict
+
+    def read(self, adapter: TypeAdapter[ResultT], path: str, answer: Answer) -> ResultT:
+        """Raises `GymFailed`, `TaskError`."""
+        self._require_good(path, answer)
+        try:
+            return adapter.validate_json(answer.content)
+        except ValidationError as error:
+            assert self._connection is not None
+            raise self._connection.unreadable(path, error) from error
+
+    async def close(self) -> None:
+        """Also in the middle of a call. The server is not told: it has no word for it."""
+        self._is_closed = True
+        await self._leave()
+
+    async def _unless_lost(self, ask: Callable[[Connection], Awaitable[ResultT]]) -> ResultT:
+        for _ in range(MAX_LOSSES):
+            try:
+                if self._connection is None:
+                    self._connection = await self._rebuilt()
+                return await ask(self._connection)
+            except SessionLost:
+                log.warning("%s lost a session", self._service.url)
+                await self._leave()
+        raise GymFailed(f"{self._service.url} lost the session {MAX_LOSSES} times")
+
+    async def _rebuilt(self) -> Connection:
+        """A session as it was after the last call. Raises `SessionLost`."""
+        async with AsyncExitStack() as stack:
+            connection = await patiently(self._seeded, self._patience_s, self._failed)
+            stack.push_async_callback(connection.close)
+            for number, before in enumerate(self._called, 1):
+                if _digest(await connection.post(before.path, before.body)) != before.digest:
+                    raise self._differs(f"call {number} ({before.path})")
+            if self._is_closed:
+                raise self._failed()
+            stack.pop_all()
+            return connection
+
+    async def _seeded(self) -> Connection:
+        """A connection of its own, with a session in which nothing was called. Raises `AskAgain`."""
+        async with AsyncExitStack() as stack:
+            connection = Connection(self._service, patience_s=self._patience_s)
+            stack.push_async_callback(connection.close)
+            try:
+                answer = await connection.post(self._begins_with, self._row)
+            except SessionLost as error:
+                raise AskAgain from error
+            self._require_good(self._begins_with, answer)
+            self._first = self._first or answer
+            if self._begins_with == "reset" and answer.content != self._first.content:
+                raise self._differs("reset")
+            stack.pop_all()
+            return connection
+
+    async def _leave(self) -> None:
+        left, self._connection = self._connection, None
+        if left is not None:
+            await left.close()
+
+    def _require_good(self, path: str, answer: Answer) -> None:
+        if answer.status == 200:
+            return
+        told = reason(answer) if answer.status in _REFUSED else None
+        if told is not None:
+            raise TaskError(f"{self._service.url} refuses the row in {path}: {told}")
+        raise self._failed()
+
+    def _failed(self) -> GymFailed:
+        return GymFailed(f"{self._service.url}: {FAILED}")
+
+    def _differs(self, at: str) -> NotReplayable:
+        return NotReplayable(
+            f"{self._service.url} lost the session; seeded anew, it answers {at} otherwise"
+        )
+
+
+def _digest(answer: Answer) -> str:
+    return hashlib.blake2b(
+        answer.content, digest_size=16, salt=answer.status.to_bytes(2)
+    ).hexdigest()
