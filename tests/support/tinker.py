@@ -1,5 +1,9 @@
 """A plain client of the Tinker protocol, with our own messages and nobody's SDK."""
 
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -79,6 +83,27 @@ class Wire:
         asked = {"target": target, "prev_cursor": cursor, "timeout": None, **fields}
         return await self.post("retrieve_futures", asked, status=status)
 
+    async def settled(self, future: str) -> bytes | Json:
+        """What it came to, however often that takes asking, as the SDKs ask."""
+        body = {"request_id": future, "allow_metadata_only": False}
+        while True:
+            async with self.http.post("/api/v1/retrieve_future", json=body) as response:
+                if response.content_type == "application/x-protobuf":
+                    return await response.read()
+                told: Json = await response.json()
+                if response.status != 408:
+                    assert response.status == 200, told
+                    return told
+
+    async def train(self, body: bytes, *, status: int = 200, encoding: str = "") -> Json:
+        """The future of a `ForwardBackwardRequest`."""
+        headers = {"Content-Type": "application/x-protobuf"}
+        if encoding:
+            headers["Content-Encoding"] = encoding
+        async with self.http.post("/api/v1/forward_backward", data=body, headers=headers) as sent:
+            assert sent.status == status, await sent.text()
+            return await sent.json()
+
     async def sample(
         self, sampler: str, number: int, prompt: list[int], **fields: Any
     ) -> messages.SampleResponse:
@@ -86,6 +111,29 @@ class Wire:
         told = await self.outcome(future["request_id"])
         assert isinstance(told, bytes), told
         return messages.SampleResponse.FromString(told)
+
+
+def loss_op(
+    model: str,
+    number: int,
+    loss: str = "cross_entropy",
+    *,
+    ids: Sequence[int] = (2, 5, 7),
+    weight: float = 0.0,
+    forward_only: bool = False,
+) -> bytes:
+    """A `ForwardBackwardRequest` of one sequence, each of whose tokens but the first is a target."""
+    made = messages.ForwardBackwardRequest()
+    made.model_id, made.seq_id, made.loss_fn = model, number, loss
+    made.forward_only = forward_only
+    datum = made.data.add()
+    datum.model_input.add().encoded_text.tokens = np.array(ids[:-1], "<i4").tobytes()
+    target = datum.loss_fn_inputs["target_tokens"]
+    target.dense, target.dtype = np.array(ids[1:], "<i8").tobytes(), messages.INT64
+    weights = datum.loss_fn_inputs["weights"]
+    weights.dense = np.full(len(ids) - 1, weight, "<f4").tobytes()
+    weights.dtype = messages.FLOAT32
+    return made.SerializeToString()
 
 
 def ids_of(sequence: messages.SampledSequence) -> list[int]:
@@ -96,3 +144,16 @@ def zstd(body: bytes) -> bytes:
     """As the clients compress what they train on."""
     arrow: Any = import_module("pyarrow")
     return arrow.compress(body, codec="zstd", asbytes=True)
+
+
+def are_offered(url: str, key: str) -> bool:
+    """Whether a gateway there has a model that can be trained and sampled from."""
+    request = urllib.request.Request(
+        f"{url}/api/v1/get_server_capabilities", headers={"X-API-Key": key}
+    )
+    try:
+        with urllib.request.urlopen(request) as response:
+            models = json.load(response)["supported_models"]
+    except urllib.error.URLError:
+        return False
+    return any(model["trainable"] and model["sampleable"] for model in models)

@@ -2,17 +2,15 @@
 
 from collections.abc import AsyncGenerator
 
-import numpy as np
 import pytest
 import pytest_asyncio
 from sqlmodel import col, select
 from tests.support.gateway import Gateway, heartbeat
-from tests.support.tinker import Json, Wire, zstd
+from tests.support.tinker import Json, Wire, loss_op, zstd
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.store.tables import RequestRow
 from warren_gateway.tinker.paths import key_of
-from warren_gateway.tinker.wire import messages
 from warren_schemas.control import WorkerRole
 from warren_schemas.http.trainable import CreateModel
 
@@ -38,25 +36,6 @@ async def model(gateway: Gateway, ann: Wire) -> AsyncGenerator[str]:
     yield name
 
 
-def loss_op(model: str, number: int, loss: str = "cross_entropy") -> bytes:
-    made = messages.ForwardBackwardRequest()
-    made.model_id, made.seq_id, made.loss_fn = model, number, loss
-    datum = made.data.add()
-    datum.model_input.add().encoded_text.tokens = np.array([2, 5], "<i4").tobytes()
-    target = datum.loss_fn_inputs["target_tokens"]
-    target.dense, target.dtype = np.array([5, 7], "<i8").tobytes(), messages.INT64
-    return made.SerializeToString()
-
-
-async def send(wire: Wire, body: bytes, *, status: int = 200, encoding: str = "") -> Json:
-    headers = {"Content-Type": "application/x-protobuf"}
-    if encoding:
-        headers["Content-Encoding"] = encoding
-    async with wire.http.post("/api/v1/forward_backward", data=body, headers=headers) as response:
-        assert response.status == status, await response.text()
-        return await response.json()
-
-
 async def asked_for(gateway: Gateway) -> list[tuple[int | None, str]]:
     rows = await gateway.store.transact(
         lambda session: list(session.exec(select(RequestRow).order_by(col(RequestRow.number))))
@@ -67,9 +46,9 @@ async def asked_for(gateway: Gateway) -> list[tuple[int | None, str]]:
 async def test_ops_are_accepted_in_any_order_and_twice(
     gateway: Gateway, ann: Wire, model: str
 ) -> None:
-    second = await send(ann, loss_op(model, 2))
-    first = await send(ann, loss_op(model, 1))
-    assert await send(ann, loss_op(model, 2)) == second != first
+    second = await ann.train(loss_op(model, 2))
+    first = await ann.train(loss_op(model, 1))
+    assert await ann.train(loss_op(model, 2)) == second != first
     await ann.post("optim_step", {"model_id": model, "seq_id": 3, "adam_params": {"eps": 0.0}})
     await ann.post("save_weights", {"model_id": model, "seq_id": 4, "path": "s1"})
     saved: Json = {"model_id": model, "seq_id": 5, "sampling_session_seq_id": 0}
@@ -87,8 +66,8 @@ async def test_ops_are_accepted_in_any_order_and_twice(
 
 
 async def test_an_op_may_come_compressed(gateway: Gateway, ann: Wire, model: str) -> None:
-    first = await send(ann, zstd(loss_op(model, 1)), encoding="zstd")
-    assert await send(ann, loss_op(model, 1)) == first
+    first = await ann.train(zstd(loss_op(model, 1)), encoding="zstd")
+    assert await ann.train(loss_op(model, 1)) == first
     assert await asked_for(gateway) == [(1, "forward_backward")]
     assert (await ann.post("client/config"))["proto_compress_fwdbwd"] is True
 
@@ -96,7 +75,7 @@ async def test_an_op_may_come_compressed(gateway: Gateway, ann: Wire, model: str
 async def test_what_cant_be_done_takes_its_place_and_fails_there(
     gateway: Gateway, ann: Wire, model: str
 ) -> None:
-    await send(ann, loss_op(model, 1, "stable_reinforce"))
+    await ann.train(loss_op(model, 1, "stable_reinforce"))
     muon = {"type": "dimuon", "learning_rate": 1.0}
     await ann.post("optim_step", {"model_id": model, "seq_id": 2, "optimizer_params": muon})
     await ann.post("save_weights", {"model_id": model, "seq_id": 3, "path": "not a name"})
@@ -104,7 +83,7 @@ async def test_what_cant_be_done_takes_its_place_and_fails_there(
     await ann.post("load_weights", nowhere)
     assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4)]
     await ann.post("optim_step", {"model_id": model, "seq_id": 1, "adam_params": {}}, status=400)
-    await send(ann, b"\xff\xff\xff", status=400)
+    await ann.train(b"\xff\xff\xff", status=400)
 
 
 async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: Wire) -> None:
@@ -152,9 +131,9 @@ async def test_runs_are_listed_with_what_is_kept(ann: Wire, model: str) -> None:
 async def test_another_tenant_finds_no_model_run_path_or_future(
     ann: Wire, bob: Wire, model: str
 ) -> None:
-    future = (await send(ann, loss_op(model, 1)))["request_id"]
+    future = (await ann.train(loss_op(model, 1)))["request_id"]
     await bob.outcome(future, status=410)
-    await send(bob, loss_op(model, 2), status=404)
+    await bob.train(loss_op(model, 2), status=404)
     for path in ("optim_step", "get_info"):
         await bob.post(path, {"model_id": model, "seq_id": 2, "adam_params": {}}, status=404)
     await bob.get(f"training_runs/{model}", status=404)
