@@ -53,6 +53,13 @@ def _hold(held: socket.socket) -> None:
     _held.append(held)
 
 
+def listens(port: int) -> bool:
+    """Whether somebody does, on loopback."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+        return True
+    return False
+
+
 def spawn(
     command: Sequence[str],
     *,

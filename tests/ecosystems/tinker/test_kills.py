@@ -1,22 +1,25 @@
-"""A loop of Tinker's SDK over RabbitMQ, of which each part is killed once: it goes on by itself, to the same weights.
+"""Loops of Tinker's SDK over RabbitMQ: each part is killed once, or one of two gateways for good. They go on by
+themselves, to the same weights.
 
 Models that share a base are batched together, and which ones are is a matter of time: so the last bits may differ.
 """
 
-import json
+import asyncio
+import os
 import re
 import subprocess
-import urllib.request
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.ecosystems.tinker.parts import GATEWAY, GPU, key_of, parted, restart
 from tests.ecosystems.tinker.table import BASE, ROOT
 from tests.support.deployment import Site
 from tests.support.patience import PATIENCE_S
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import wait_until
+from tests.support.processes import start_program
+from tests.support.replicas import SECOND, Replicas, first_of_two
 
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 PYTHON = str(ROOT / ".venv-tinker" / "bin" / "python")
@@ -26,49 +29,8 @@ N_STEPS = 3
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, doomed_rabbit: PrivateRabbit) -> Generator[Site]:
-    site = Site(tmp_path_factory.mktemp("site"), doomed_rabbit.url, None)
-    try:
-        start(site, "gateway", "gateway", "--port", str(site.port))
-        start(site, "gpu", "gpu-worker", "--base-model", BASE, "--engine", "transformers")
-        wait_until(
-            lambda: offers(site),
-            site.processes["gpu"],
-            deadline_s=PATIENCE_S,
-            log_path=site.log("gpu"),
-        )
+    with parted(tmp_path_factory.mktemp("site"), doomed_rabbit.url, BASE) as site:
         yield site
-    finally:
-        site.stop()
-
-
-def key_of(site: Site) -> str:
-    return f"tml-{(site.home / 'api-key').read_text().strip()}"
-
-
-def offers(site: Site) -> bool:
-    """Whether the model can be trained and sampled from."""
-    url = f"{site.url}/api/v1/get_server_capabilities"
-    request = urllib.request.Request(url, headers={"X-API-Key": key_of(site)})
-    with urllib.request.urlopen(request) as response:
-        models = json.load(response)["supported_models"]
-    return any(model["trainable"] and model["sampleable"] for model in models)
-
-
-def start(site: Site, name: str, *arguments: str) -> None:
-    site.start(name, *arguments)
-    if name == "gateway":
-        wait_until(
-            site.is_listening,
-            site.processes[name],
-            deadline_s=PATIENCE_S,
-            log_path=site.log(name),
-        )
-
-
-def restart(site: Site, name: str) -> None:
-    site.processes[name].kill()
-    site.processes[name].wait()
-    start(site, name, *site.commands[name])
 
 
 def looped(site: Site, breaking: Callable[[], None] = lambda: None) -> list[float]:
@@ -81,7 +43,12 @@ def looped(site: Site, breaking: Callable[[], None] = lambda: None) -> list[floa
             if line.startswith("step 0"):
                 breaking()
         assert loop.wait(PATIENCE_S) == 0
-    return [float.fromhex(value) for value in re.findall(r"'(\S+)'", lines[-1])]
+    return weights(lines[-1])
+
+
+def weights(line: str) -> list[float]:
+    """The logprobs that tell them."""
+    return [float.fromhex(value) for value in re.findall(r"'(\S+)'", line)]
 
 
 def test_each_part_may_be_killed_in_the_middle_of_a_loop(
@@ -94,6 +61,32 @@ def test_each_part_may_be_killed_in_the_middle_of_a_loop(
     undisturbed = looped(site)
     assert len(undisturbed) == 4
     same = pytest.approx(undisturbed, abs=1e-5)
-    for what in ("gpu", "gateway"):
+    for what in (GPU, GATEWAY):
         assert looped(site, partial(restart, site, what)) == same
     assert looped(site, broker) == same
+
+
+async def test_a_loop_goes_on_at_the_other_gateway(
+    tmp_path: Path, private_rabbit: PrivateRabbit, private_postgres: str
+) -> None:
+    async with first_of_two(tmp_path, private_rabbit.url, private_postgres, BASE) as replicas:
+        undisturbed = await looped_at(replicas)
+        await replicas.start(SECOND)
+        again = await looped_at(replicas, loses_first=True)
+    assert len(undisturbed) == 4
+    assert again == pytest.approx(undisturbed, abs=1e-5)
+
+
+async def looped_at(replicas: Replicas, *, loses_first: bool = False) -> list[float]:
+    """The weights at the end of a loop, in whose middle the gateway that it talks to may be lost."""
+    command = [PYTHON, str(LOOP), replicas.url, replicas.key, BASE, str(N_STEPS)]
+    loop = await start_program(*command, environment=os.environ, stderr=None)
+    assert loop.stdout is not None
+    line = ""
+    async with asyncio.timeout(PATIENCE_S):
+        async for told in loop.stdout:
+            line = told.decode()
+            if loses_first and line.startswith("step 0"):
+                await replicas.kill_first()
+        assert await loop.wait() == 0
+    return weights(line)
