@@ -12,8 +12,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.episodes.meter import cpu_by_process
 from benchmarks.tinker.server import Server, answers, program
-from tests.support.processes import children, free_port
+from tests.support.processes import free_port
 
 KEY = "tml-benchmark"
 RANK, N_SEQUENCES, N_AT_ONCE, CONTEXT = 8, 8, 32, 512
@@ -88,7 +89,7 @@ def skyrl(environment: Path, model: str, folder: Path) -> Generator[Server]:
     variables = _variables(environment) | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(folder)}
     url = f"http://127.0.0.1:{port}"
     with program(command, lambda: answers(f"{url}/api/v1/healthz"), folder, variables) as pid:
-        gateway, *_ = children(pid)
+        _, gateway, *_ = cpu_by_process(pid)  # a program around it has started it
         yield Server("SkyRL", url, KEY, model, _bin(environment, "python"), pid, gateway)
 
 
