@@ -4,10 +4,8 @@ Until then all that is asked goes to it, and it drives what was begun before the
 """
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,15 +49,6 @@ class Replicas:
 
     async def kill_first(self) -> None:
         await self.site.kill(FIRST)
-
-    @contextmanager
-    def frozen(self) -> Generator[None]:
-        """The GPU worker meanwhile answers nothing."""
-        os.kill(self.site.processes[GPU].pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self.site.processes[GPU].pid, signal.SIGCONT)
 
 
 @asynccontextmanager

@@ -83,18 +83,6 @@ class Wire:
         asked = {"target": target, "prev_cursor": cursor, "timeout": None, **fields}
         return await self.post("retrieve_futures", asked, status=status)
 
-    async def settled(self, future: str) -> bytes | Json:
-        """What it came to, however often that takes asking, as the SDKs ask."""
-        body = {"request_id": future, "allow_metadata_only": False}
-        while True:
-            async with self.http.post("/api/v1/retrieve_future", json=body) as response:
-                if response.content_type == "application/x-protobuf":
-                    return await response.read()
-                told: Json = await response.json()
-                if response.status != 408:
-                    assert response.status == 200, told
-                    return told
-
     async def train(self, body: bytes, *, status: int = 200, encoding: str = "") -> Json:
         """The future of a `ForwardBackwardRequest`."""
         headers = {"Content-Type": "application/x-protobuf"}
