@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _MAX_MESSAGE_BYTES = 4096
 _STDERR = 2
 _MAX_COMPLAINT_CHARS = 500
+_END_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,18 @@ async def _ended(process: Process, control: socket.socket, endpoint: "Endpoint")
         report = await _report(control, endpoint)
     finally:
         control.close()
-        await asyncio.wait({output, complaint})
-        await process.wait()
+        await _let_end(process, {output, complaint})
     return Ended(report, output.result(), complaint.result())
+
+
+async def _let_end(process: Process, reading: set[asyncio.Task[str]]) -> None:
+    """A box ends by itself once its socket is closed; one that hangs before it has started is killed."""
+    _, unread = await asyncio.wait(reading, timeout=_END_S)
+    if unread:
+        if process.returncode is None:
+            process.kill()
+        await asyncio.wait(unread)
+    await process.wait()
 
 
 async def _report(control: socket.socket, endpoint: "Endpoint") -> Report | None:
