@@ -62,11 +62,9 @@ class Interaction:
         if self.successor is None or not isinstance(self.successor.item, Generate):
             return False
         asked = self.successor.item
-        ours, theirs = asked.transcript.messages, step.transcript.messages[:-1]
         return (
             step.turn == self.turn + 1
-            and len(ours) == len(theirs)
-            and all(a.content == b.content for a, b in zip(ours, theirs, strict=True))
+            and step.transcript.messages[:-1] == asked.transcript.messages
             and (not asked.is_plain or _begins_with(step, asked.transcript.tokens))
         )
 

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import NonNegativeFloat
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
+from warren_schemas.fields.growing_lists import GrowsInMessages
 from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask, fault
 
@@ -167,11 +168,30 @@ class Turn(Frozen):
     """The conversation that the action belongs to."""
 
 
+def _n_old_messages(transcript: "Transcript") -> int:
+    """All up to the last action, which is new where it ends the list."""
+    messages = transcript.messages
+    n_after = next((n for n, m in enumerate(reversed(messages)) if m.is_action), len(messages))
+    return len(messages) - max(1, n_after)
+
+
+def _n_messages(branch: "Branch") -> int:
+    """All: nothing more is said in it."""
+    return len(branch.messages)
+
+
+def _n_old_turns(transcript: "Transcript") -> int:
+    """All but the last, which is new until it was answered by an action."""
+    messages = transcript.messages
+    is_answered = bool(messages) and messages[-1].is_action
+    return len(transcript.turns) - (not is_answered)
+
+
 class Branch(Frozen):
     """One of an episode's conversations, while it is not the one that goes on."""
 
     number: int = Field(ge=0)
-    messages: tuple[ChatMessage, ...]
+    messages: Annotated[tuple[ChatMessage, ...], GrowsInMessages(_n_messages)]
     n_rendered: int = Field(ge=0)
     tokens: Tokens
 
@@ -184,7 +204,7 @@ class Transcript(Frozen):
     its tokens count as not sampled, so each token that was sampled is in one branch.
     """
 
-    messages: tuple[ChatMessage, ...] = ()
+    messages: Annotated[tuple[ChatMessage, ...], GrowsInMessages(_n_old_messages)] = ()
     """Of the branch that goes on; so are `n_rendered` and `tokens`."""
     n_rendered: int = Field(default=0, ge=0)
     """How many of the messages are already in `tokens`; the rest is new to the engine."""
@@ -197,7 +217,7 @@ class Transcript(Frozen):
     """Which task of the split it is, in the order of the data; None where the environment makes its own."""
     category: Annotated[str, Field(min_length=1, max_length=MAX_CATEGORY_CHARS)] | None = None
     """What kind of task it is, as the environment says."""
-    turns: tuple[Turn, ...] = ()
+    turns: Annotated[tuple[Turn, ...], GrowsInMessages(_n_old_turns)] = ()
     times: EpisodeTimes = NO_TIMES
     branch: int = Field(default=0, ge=0)
     """Number of the branch that goes on."""

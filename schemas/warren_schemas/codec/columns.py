@@ -48,15 +48,20 @@ class ColumnWriter:
 
     def __init__(self) -> None:
         self._columns: dict[str, _GrowingColumn] = {}
-        self._texts: dict[bytes, int] = {}
+        self._shared: dict[bytes, int] = {}
+        self.texts: list[bytes] = []
 
     def add_text(self, text: bytes) -> int:
         """The number by which items speak of this text."""
-        return self._texts.setdefault(text, len(self._texts))
+        self.texts.append(text)
+        return len(self.texts) - 1
 
-    @property
-    def texts(self) -> list[bytes]:
-        return list(self._texts)
+    def add_shared_text(self, text: bytes) -> int:
+        """The same; one that several items have stands there once."""
+        found = self._shared.get(text)
+        if found is None:
+            found = self._shared[text] = self.add_text(text)
+        return found
 
     def add_fields(self, model: object) -> Mapping[str, Any]:
         """The fields of a model, with spans in place of arrays.

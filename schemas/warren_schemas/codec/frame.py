@@ -3,10 +3,10 @@
 4 bytes   magic `WRN1`
 4 bytes   length of the header, u32 little-endian
 4 bytes   length of the items, u32 little-endian
-header    JSON {"kind", "version", "columns": [[field, rule, dtype, length], ...], "specs": [...]}
-items     JSON list; an array is a span of its column, as in "ids_T": [0, 128], and a spec the
-          number of its text
-specs     their texts one after another, of so many bytes as the header says (see `spec_texts`)
+header    JSON {"kind", "version", "columns": [[field, rule, dtype, length], ...], "texts": [...]}
+items     JSON list; an array is a span of its column, as in "ids_T": [0, 128], a spec the number of
+          its text, and a list that grows the numbers of its texts, as in "messages": {"texts": [1, 2]}
+texts     one after another, of so many bytes as the header says (see `spec_texts`, `growing_lists`)
 padding   to a multiple of 8 bytes
 columns   in the order of the header, each padded to a multiple of 8 bytes (see `columns`)
 """
@@ -27,6 +27,7 @@ from warren_schemas.codec.columns import (
     ColumnWriter,
     read_columns,
 )
+from warren_schemas.fields.message_texts import TEXTS
 from warren_schemas.text.explain import explain
 
 MAGIC = b"WRN1"
@@ -48,7 +49,7 @@ class _Header(TypedDict):
     kind: str
     version: int
     columns: list[ColumnShape]
-    specs: list[NonNegativeInt]
+    texts: list[NonNegativeInt]
 
 
 _HEADER_VALIDATOR = TypeAdapter(_Header).validator
@@ -58,18 +59,18 @@ class Frame(NamedTuple):
     kind: Kind
     items: bytes
     columns: dict[str, Column]
-    specs: list[bytes]
+    texts: list[bytes]
 
     @property
     def context(self) -> dict[str, object]:
         """What fields look for by their names while they are validated."""
-        return {**self.columns, SPEC: self.specs}
+        return {**self.columns, TEXTS: self.texts}
 
 
 def write(kind: Kind, items: bytes, writer: ColumnWriter) -> bytes:
     texts = writer.texts
     sizes = [len(text) for text in texts]
-    shape = {"kind": kind[0], "version": kind[1], "columns": writer.shapes, "specs": sizes}
+    shape = {"kind": kind[0], "version": kind[1], "columns": writer.shapes, "texts": sizes}
     header = orjson.dumps(shape)
     prefix = _PREFIX.pack(MAGIC, len(header), len(items))
     padding = b"\0" * (-(len(prefix) + len(header) + len(items) + sum(sizes)) % ALIGNMENT)
@@ -88,18 +89,18 @@ def read(body: bytes, known: Container[Kind]) -> Frame:
     if magic != MAGIC:
         raise WireError(f"a message starts with {MAGIC!r}, not with {magic!r}")
     items_at = _PREFIX.size + n_header
-    specs_at = items_at + n_items
-    if specs_at > len(body):
+    texts_at = items_at + n_items
+    if texts_at > len(body):
         raise WireError(
-            f"header and items should end at byte {specs_at} and the message at {len(body)}"
+            f"header and items should end at byte {texts_at} and the message at {len(body)}"
         )
     kind, header = _read_header(body[_PREFIX.size : items_at], known)
-    specs, end = _read_texts(body, specs_at, header["specs"])
+    texts, end = _read_texts(body, texts_at, header["texts"])
     try:
         columns = read_columns(body, end + (-end % ALIGNMENT), header["columns"])
     except ColumnError as error:
         raise WireError(str(error)) from error
-    return Frame(kind, body[items_at:specs_at], columns, specs)
+    return Frame(kind, body[items_at:texts_at], columns, texts)
 
 
 def _read_texts(body: bytes, start: int, sizes: list[int]) -> tuple[list[bytes], int]:

@@ -9,7 +9,7 @@ itself, with item and field, and its neighbours are still delivered. Nothing but
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import GenericAlias
-from typing import cast
+from typing import TypeGuard, cast
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -18,7 +18,9 @@ from warren_schemas import control, episode, events, training
 from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeSpec
+from warren_schemas.episode import EpisodeSpec, Generate, Step
+from warren_schemas.fields.growing_lists import texts_of_lists
+from warren_schemas.fields.message_texts import TEXTS
 from warren_schemas.fields.spec_texts import text_of
 from warren_schemas.text.explain import explain
 
@@ -100,7 +102,7 @@ class Glimpse:
 
     kind: str
     items: tuple[object, ...]
-    """As JSON, with their specs; arrays are spans of their columns."""
+    """As JSON, with what stands in texts of its own; arrays are spans of their columns."""
 
     @property
     def runs(self) -> set[object]:
@@ -119,29 +121,53 @@ def glimpse(body: bytes) -> Glimpse | None:
     if not isinstance(items, list):
         return None
     items = cast("list[object]", items)
-    return Glimpse(frame.kind[0], tuple(_with_spec(item, frame) for item in items))
+    return Glimpse(frame.kind[0], tuple(_with_texts(item, frame.texts) for item in items))
 
 
 def _mapping(value: object) -> dict[str, object]:
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
-def _with_spec(item: object, frame: Frame) -> object:
-    """The item with its spec in place of the number, as far as that can be read."""
-    number = _mapping(item).get(SPEC)
-    if not isinstance(number, int) or not 0 <= number < len(frame.specs):
-        return item
+def _with_texts(value: object, texts: list[bytes]) -> object:
+    """The value with texts in place of their numbers, as far as they can be read."""
+    if isinstance(value, list):
+        return [_with_texts(part, texts) for part in cast("list[object]", value)]
+    fields = _mapping(value)
+    if fields.keys() == {TEXTS}:
+        lists = [_listed(_loaded(number, texts)) for number in _listed(fields[TEXTS])]
+        return [entry for entries in lists for entry in entries]
+    if not fields:
+        return value
+    shown = {key: _with_texts(part, texts) for key, part in fields.items()}
+    return shown | ({SPEC: _loaded(fields[SPEC], texts)} if SPEC in fields else {})
+
+
+def _loaded(number: object, texts: list[bytes]) -> object:
+    """What a text says; where that can't be read, its number."""
     try:
-        return {**_mapping(item), SPEC: orjson.loads(frame.specs[number])}
+        return orjson.loads(texts[number]) if _is_number(number, len(texts)) else number
     except orjson.JSONDecodeError:
-        return item
+        return number
+
+
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else [value]
+
+
+def _is_number(value: object, n_texts: int) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < n_texts
 
 
 def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
+    comes_back = isinstance(items[0], Generate | Step)
+
     def plain(value: object) -> object:
         if type(value) is EpisodeSpec:
-            return writer.add_text(text_of(value))
-        return writer.add_fields(value)
+            return writer.add_shared_text(text_of(value))
+        fields = dict(writer.add_fields(value))
+        for name, texts in texts_of_lists(value, comes_back=comes_back):
+            fields[name] = {TEXTS: [writer.add_text(text) for text in texts]}
+        return fields
 
     try:
         return orjson.dumps(items, default=plain)
@@ -203,8 +229,15 @@ def _move(value: object, frame: Frame, writer: ColumnWriter) -> object:
             case [int(start), int(stop)] if key in frame.columns:
                 rule, array, _ = frame.columns[key]
                 moved[key] = writer.add(key, rule, array[start:stop])
-            case int(number) if key == SPEC and 0 <= number < len(frame.specs):
-                moved[key] = writer.add_text(frame.specs[number])
+            case number if key == SPEC and _is_number(number, len(frame.texts)):
+                moved[key] = writer.add_shared_text(frame.texts[number])
+            case _ if key == TEXTS and isinstance(part, list):
+                moved[key] = [_moved_text(number, frame, writer) for number in _listed(part)]
             case _:
                 moved[key] = _move(part, frame, writer)
     return moved
+
+
+def _moved_text(number: object, frame: Frame, writer: ColumnWriter) -> object:
+    is_there = _is_number(number, len(frame.texts))
+    return writer.add_text(frame.texts[number]) if is_there else number

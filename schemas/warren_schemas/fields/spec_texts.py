@@ -17,6 +17,8 @@ from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, Vali
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from warren_schemas.fields.message_texts import text_at
+
 MAX_REMEMBERED = 4096
 MAX_REMEMBERED_BYTES = 4096
 """A longer text is read and written anew each time."""
@@ -70,10 +72,7 @@ class NumberedInMessages:
         self, source: type[BaseModel], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
         def spec_at(number: int, info: ValidationInfo) -> BaseModel:
-            texts = _texts(info)
-            if number >= len(texts):
-                raise ValueError(f"the message has no spec {number}")
-            return spec_of(source, texts[number])
+            return spec_of(source, text_at(number, info))
 
         whole = handler(source)
         number = core_schema.int_schema(strict=True, ge=0)
@@ -88,8 +87,3 @@ class NumberedInMessages:
     ) -> JsonSchemaValue:
         """That of a spec: the numbers are an affair of the wire."""
         return handler(cast("core_schema.JsonOrPythonSchema", schema)["python_schema"])
-
-
-def _texts(info: ValidationInfo) -> list[bytes]:
-    """What the message has; nothing outside of messages."""
-    return [] if info.context is None else info.context[info.field_name]

@@ -15,6 +15,7 @@ from tests.support.factories import (
     make_episode_ended,
     make_op_result,
     make_spec,
+    make_start_episode,
     make_step,
     make_transcript,
     to_plain,
@@ -39,7 +40,7 @@ def take_apart(body: bytes) -> tuple[dict[str, Any], list[Any], bytes, bytes]:
         orjson.loads(body[12 : 12 + n_header]),
         orjson.loads(body[12 + n_header : specs_at]),
     )
-    end = specs_at + sum(header["specs"])
+    end = specs_at + sum(header["texts"])
     return header, items, body[specs_at:end], body[end + (-end % 8) :]
 
 
@@ -57,7 +58,7 @@ def change_items(body: bytes, change: Callable[[list[Any]], object]) -> Decoded:
 
 GOOD = encode([make_step(), make_step()])
 HEADER, ITEMS, SPECS, COLUMNS = take_apart(GOOD)
-CLOSE: dict[str, Any] = {"kind": "close_model", "version": 1, "columns": [], "specs": []}
+CLOSE: dict[str, Any] = {"kind": "close_model", "version": 1, "columns": [], "texts": []}
 CLOSE_ITEM = to_plain(make_close_model())
 
 
@@ -99,7 +100,7 @@ def test_every_truncation_is_noticed() -> None:
         (b"not JSON", "header: Invalid JSON"),
         (b"\xff\xfe", "header: Invalid JSON"),
         ([], "header: expected keys and values"),
-        ({}, "header: kind: missing; version: missing; columns: missing; specs: missing"),
+        ({}, "header: kind: missing; version: missing; columns: missing; texts: missing"),
         (CLOSE | {"kind": "close_modal"}, "no schema for 'close_modal' version 1"),
         (CLOSE | {"version": 2}, "no schema for 'close_model' version 2"),
         (CLOSE | {"version": "1"}, "header: version: expected a whole number, got '1'"),
@@ -231,7 +232,7 @@ def test_a_rejected_item_is_a_message_of_its_own_that_can_be_mended() -> None:
 
 @pytest.mark.parametrize(
     ("number", "reason"),
-    [(1, "the message has no spec 1"), (-1, "expected a number of at least 0"), ("0", "spec")],
+    [(99, "the message has no text 99"), (-1, "expected a number of at least 0"), ("0", "spec")],
 )
 def test_a_spec_that_the_message_has_not(number: object, reason: str) -> None:
     items = [ITEMS[0] | {"spec": number}, ITEMS[1]]
@@ -256,8 +257,8 @@ def test_a_bad_spec_is_told_by_item_and_field_each_time_it_comes() -> None:
 
 def test_specs_that_differ_stay_apart_and_equal_ones_travel_once() -> None:
     specs = [make_spec(member=member) for member in (0, 1, 0)]
-    body = encode([make_step(spec=spec) for spec in specs])
-    assert len(take_apart(body)[0]["specs"]) == 2
+    body = encode([make_start_episode(spec=spec) for spec in specs])
+    assert len(take_apart(body)[0]["texts"]) == 2
     assert [to_plain(item)["spec"]["member"] for item in decode(body).items] == [0, 1, 0]
 
 

@@ -140,7 +140,7 @@ def test_a_column_holds_the_arrays_of_all_items_and_starts_on_8_bytes() -> None:
         ["versions_T", "versions", "<i4", 8],
     ]
     assert [item["transcript"]["tokens"]["ids_T"] for item in items] == [[0, 3], [3, 8]]
-    start = -(-(12 + n_header + n_items + sum(header["specs"])) // 8) * 8
+    start = -(-(12 + n_header + n_items + sum(header["texts"])) // 8) * 8
     assert body[start : start + 32] == np.array([0, 17, 34, 0, 17, 34, 51, 68], "<i4").tobytes()
     assert len(body) == start + 8 * (4 + 1 + 4 + 4)
 
