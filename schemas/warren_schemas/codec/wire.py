@@ -231,7 +231,7 @@ def _move(value: object, frame: Frame, writer: ColumnWriter) -> object:
                 moved[key] = writer.add(key, rule, array[start:stop])
             case number if key == SPEC and _is_number(number, len(frame.texts)):
                 moved[key] = writer.add_shared_text(frame.texts[number])
-            case _ if key == TEXTS and isinstance(part, list):
+            case _ if key == TEXTS:
                 moved[key] = [_moved_text(number, frame, writer) for number in _listed(part)]
             case _:
                 moved[key] = _move(part, frame, writer)
