@@ -4,7 +4,6 @@ A few long columns instead of many short arrays make a message of 64 small items
 read and check as one large item. A column starts on a multiple of 8 bytes.
 """
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, get_args
 
@@ -63,12 +62,9 @@ class ColumnWriter:
             found = self._shared[text] = self.add_text(text)
         return found
 
-    def add_fields(self, model: object) -> Mapping[str, Any]:
-        """The fields of a model, with spans in place of arrays.
-
-        Raises `TypeError` for what is no model.
-        """
-        rules = _array_fields(type(model))
+    def add_fields(self, model: object) -> dict[str, Any]:
+        """The fields of a model, with spans in place of arrays."""
+        rules = array_fields(type(model))
         if not rules:
             return model.__dict__
         fields = dict(model.__dict__)
@@ -128,7 +124,8 @@ def read_columns(body: bytes, offset: int, shapes: list[ColumnShape]) -> dict[st
 
 
 @cache
-def _array_fields(model: type[object]) -> list[tuple[str, ArrayRule]]:
+def array_fields(model: type[object]) -> list[tuple[str, ArrayRule]]:
+    """The array fields of a kind of model. Raises `TypeError` for what is no model."""
     if not issubclass(model, BaseModel):
         raise TypeError(f"{model.__name__} can't travel in a message")
     rules = {name: _rule(info) for name, info in model.model_fields.items()}

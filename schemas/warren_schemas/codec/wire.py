@@ -8,6 +8,7 @@ itself, with item and field, and its neighbours are still delivered. Nothing but
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import GenericAlias
 from typing import TypeGuard, cast
 
@@ -15,11 +16,11 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from warren_schemas import control, episode, events, training
-from warren_schemas.codec.columns import ColumnWriter
+from warren_schemas.codec.columns import ColumnWriter, array_fields
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeSpec, Generate, Step
-from warren_schemas.fields.growing_lists import texts_of_lists
+from warren_schemas.fields.growing_lists import MAX_SHORT, growing_fields
 from warren_schemas.fields.message_texts import TEXTS
 from warren_schemas.fields.spec_texts import text_of
 from warren_schemas.text.explain import explain
@@ -162,17 +163,27 @@ def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
     comes_back = isinstance(items[0], Generate | Step)
 
     def plain(value: object) -> object:
-        if type(value) is EpisodeSpec:
+        if _is_plain(type(value)):
+            return value.__dict__
+        if isinstance(value, EpisodeSpec):
             return writer.add_shared_text(text_of(value))
-        fields = dict(writer.add_fields(value))
-        for name, texts in texts_of_lists(value, comes_back=comes_back):
-            fields[name] = {TEXTS: [writer.add_text(text) for text in texts]}
+        fields = writer.add_fields(value)
+        for name, mark in growing_fields(type(value)):
+            if len(entries := getattr(value, name)) > MAX_SHORT:
+                texts = mark.texts(value, entries, comes_back=comes_back)
+                fields = {**fields, name: {TEXTS: [writer.add_text(text) for text in texts]}}
         return fields
 
     try:
         return orjson.dumps(items, default=plain)
     except orjson.JSONEncodeError as error:
         raise WireError(str(error.__cause__ or error)) from error
+
+
+@cache
+def _is_plain(kind: type[object]) -> bool:
+    """Whether the models of this kind have nothing that stands apart from their JSON."""
+    return kind is not EpisodeSpec and not array_fields(kind) and not growing_fields(kind)
 
 
 def _require_count(n: int) -> None:

@@ -10,7 +10,7 @@ list; nobody changes an entry.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import is_
@@ -34,6 +34,8 @@ MAX_REMEMBERED = 2048
 MAX_REMEMBERED_BYTES = 32 * 1024 * 1024
 
 Entries = tuple[BaseModel, ...]
+MAX_SHORT = 24
+"""So many entries are as soon read and written anew as looked for: such a list stands in its item."""
 _NONE = b"[]"
 _MOST_NEW = 16
 """A list that has grown by more since it was sent is written whole."""
@@ -96,8 +98,6 @@ class GrowsInMessages:
 
     def texts(self, model: object, entries: Entries, *, comes_back: bool) -> list[bytes]:
         """The list as JSON, in one text or in an old and a new one. Where it `comes_back` it is remembered."""
-        if not entries:
-            return []
         n_old = self.n_old(model)
         length, beginning = _sent.longest_beginning(entries, n_old)
         old = joined(beginning, _json(entries[length:n_old]))
@@ -121,7 +121,7 @@ class GrowsInMessages:
         )
         read = core_schema.with_info_after_validator_function(entries_in, in_texts)
         either = core_schema.union_schema(
-            [(read, "[texts]"), (whole, "[whole]")], mode="left_to_right"
+            [(whole, "[whole]"), (read, "[texts]")], mode="left_to_right"
         )
         return core_schema.json_or_python_schema(json_schema=either, python_schema=whole)
 
@@ -132,14 +132,9 @@ class GrowsInMessages:
         return handler(cast("core_schema.JsonOrPythonSchema", schema)["python_schema"])
 
 
-def texts_of_lists(model: object, *, comes_back: bool) -> Iterator[tuple[str, list[bytes]]]:
-    """The name and the texts of each list of the model that grows."""
-    for name, grows in _growing(type(model)):
-        yield name, grows.texts(model, getattr(model, name), comes_back=comes_back)
-
-
 @cache
-def _growing(kind: type[object]) -> list[tuple[str, GrowsInMessages]]:
+def growing_fields(kind: type[object]) -> list[tuple[str, GrowsInMessages]]:
+    """The fields of a model that are lists which grow."""
     if not issubclass(kind, BaseModel):
         return []
     return [
@@ -163,18 +158,25 @@ def _json(entries: Entries) -> bytes:
 
 def _told(model: BaseModel) -> dict[str, Any]:
     """What a model says beyond its defaults."""
-    defaults = _defaults(type(model))
-    fields = model.__dict__
-    return {name: value for name, value in fields.items() if value != defaults[name]}
+    required, optional = _fields(type(model))
+    values = model.__dict__
+    told = {name: values[name] for name in required}
+    for name, default in optional:
+        if (value := values[name]) != default:
+            told[name] = value
+    return told
 
 
 @cache
-def _defaults(kind: type[BaseModel]) -> dict[str, Any]:
-    """A field without one has a value that nothing equals."""
-    return {
-        name: info.get_default(call_default_factory=True, validated_data={})
-        for name, info in kind.model_fields.items()
-    }
+def _fields(kind: type[BaseModel]) -> tuple[list[str], list[tuple[str, Any]]]:
+    """Those without a default, and those with one."""
+    fields = kind.model_fields
+    optional = [
+        (name, info.get_default(call_default_factory=True, validated_data={}))
+        for name, info in fields.items()
+        if not info.is_required()
+    ]
+    return [name for name, info in fields.items() if info.is_required()], optional
 
 
 def _read(source: Any, texts: Sequence[bytes]) -> Entries:

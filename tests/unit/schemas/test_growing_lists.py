@@ -19,10 +19,12 @@ from tests.unit.schemas.test_malformed import put_together, take_apart
 from warren_schemas.codec.wire import decode, encode, glimpse
 from warren_schemas.episode import Generate, Step
 from warren_schemas.fields import growing_lists
-from warren_schemas.fields.growing_lists import MAX_REMEMBERED_BYTES
+from warren_schemas.fields.growing_lists import MAX_REMEMBERED_BYTES, MAX_SHORT
 from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
 SPEC = make_spec()
+LONG = MAX_SHORT + 2
+"""Turns of an episode whose lists travel in texts."""
 
 
 def asked(content: str) -> ChatMessage:
@@ -75,13 +77,17 @@ def one(body: bytes) -> Transcript:
 
 
 def test_an_old_and_a_new_text_of_each_list() -> None:
-    transcript = played(3)
-    assert [len(text) for text in texts(encode([generate(transcript)]))] == [6, 1, 2, 1]
-    assert [len(text) for text in texts(encode([step(transcript, "end")]))] == [7, 1, 3]
+    asks, acts = encode([generate(played(LONG))]), encode([step(played(LONG), "end")])
+    assert [len(text) for text in texts(asks)] == [2 * LONG, 1, LONG - 1, 1]
+    assert [len(text) for text in texts(acts)] == [2 * LONG + 1, 1, LONG]
+
+
+def test_a_short_list_stands_in_its_item() -> None:
+    assert texts(encode([generate(played(MAX_SHORT // 2 - 1))])) == []
 
 
 def test_what_comes_back_is_what_was_sent_and_not_read_anew() -> None:
-    sent, back = played(2, "back"), encode([step(played(2, "back"), "2")])
+    sent, back = played(LONG, "back"), encode([step(played(LONG, "back"), "2")])
     encode([generate(sent)])
     acted = one(back)
     assert all(a is b for a, b in zip(acted.messages[:-1], sent.messages, strict=True))
@@ -94,7 +100,7 @@ words = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 @given(st.lists(st.tuples(words, words, st.booleans(), st.booleans()), max_size=8))
 def test_the_bytes_follow_from_the_item_alone(hops: list[tuple[str, str, bool, bool]]) -> None:
     """Whether it moves to a worker that has not seen it, or an earlier turn is rewarded late."""
-    here = played(0)
+    here = played(MAX_SHORT - 2)
     for says, asks, moves, is_late in hops:
         there = one(encode([generate(here)]))
         back = one(encode([step(unseen(there) if moves else there, says)]))
@@ -116,7 +122,7 @@ def unseen(transcript: Transcript) -> Transcript:
 
 
 def test_what_was_forgotten_is_read() -> None:
-    sent, back = played(2, "gone"), encode([step(played(2, "gone"), "2")])
+    sent, back = played(LONG, "gone"), encode([step(played(LONG, "gone"), "2")])
     encode([generate(sent)])
     fill()
     acted = one(back)
@@ -128,7 +134,7 @@ def fill() -> None:
     """Send more than is remembered."""
     large = asked("x" * (MAX_REMEMBERED_BYTES // 8))
     for number in range(10):
-        messages = (large, said(f"{number}"), asked("?"))
+        messages = (large, *played(LONG, f"{number}").messages)
         encode([generate(make_transcript(messages=messages, turns=()))])
 
 
@@ -138,7 +144,7 @@ def test_what_is_remembered_has_an_end() -> None:
 
 
 def test_the_end_of_an_episode_is_not_remembered() -> None:
-    transcript = played(2, "ended")
+    transcript = played(LONG, "ended")
     encode([generate(transcript)])
     before = growing_lists.n_remembered_bytes()
     ended = step(transcript, "the end").transcript
@@ -156,14 +162,14 @@ def broken(body: bytes, old: bytes, new: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (b'"content":"bad2?"', b'"contemt":"bad2?"', "transcript.messages.6.content: missing"),
+        (b'"content":"bad25?"', b'"contemt":"bad25?"', "transcript.messages.52.content: missing"),
         (b'"content":"bad0?"', b'"contemt":"bad0?"', "transcript.messages.2.content: missing"),
-        (b'"digest":"bad2"', b'"digest":12.345', "transcript.turns.2.digest: expected text"),
-        (b'[{"role":"user"', b'!{"role":"user"', "transcript.messages: Invalid JSON"),
+        (b'"digest":"bad25"', b'"digest":12.3456', "transcript.turns.25.digest: expected text"),
+        (b'[{"role":"user"', b'!{"role":"user"', "transcript.messages: "),
     ],
 )
 def test_a_bad_entry_is_told_by_its_place_in_the_whole(old: bytes, new: bytes, reason: str) -> None:
-    body = broken(encode([generate(played(3, "bad"))]), old, new)
+    body = broken(encode([generate(played(LONG, "bad"))]), old, new)
     [rejected] = decode(body).rejected
     assert rejected.reason.startswith(f"item 0: {reason}")
     [again] = decode(rejected.body).rejected
@@ -172,7 +178,7 @@ def test_a_bad_entry_is_told_by_its_place_in_the_whole(old: bytes, new: bytes, r
 
 @pytest.mark.parametrize("numbers", [[99], [-1], ["0"], [0.5], 0, None])
 def test_a_text_that_the_message_has_not(numbers: object) -> None:
-    header, items, joined, columns = take_apart(encode([generate(played(1))]))
+    header, items, joined, columns = take_apart(encode([generate(played(LONG))]))
     items[0]["transcript"]["messages"] = {"texts": numbers}
     [rejected] = decode(put_together(header, items, joined, columns)).rejected
     assert "transcript.messages" in rejected.reason
@@ -180,16 +186,16 @@ def test_a_text_that_the_message_has_not(numbers: object) -> None:
 
 
 def test_a_list_may_stand_in_its_item() -> None:
-    header, items, joined, columns = take_apart(encode([generate(played(1))]))
+    header, items, joined, columns = take_apart(encode([generate(played(LONG))]))
     items[0]["transcript"]["messages"] = [{"role": "user", "content": "by hand"}]
     assert one(put_together(header, items, joined, columns)).messages == (asked("by hand"),)
 
 
 def test_a_look_into_a_message_shows_its_lists() -> None:
-    seen = glimpse(encode([generate(played(2, "seen"))]))
+    seen = glimpse(encode([generate(played(LONG, "seen"))]))
     assert seen is not None
     [item] = seen.items
-    assert contents(item) == [m.content for m in played(2, "seen").messages]
+    assert contents(item) == [m.content for m in played(LONG, "seen").messages]
 
 
 def contents(item: object) -> Sequence[str]:
