@@ -6,6 +6,7 @@ crashes can't take the outcome with it.
 
 import asyncio
 import inspect
+import socket
 from typing import Any
 
 from warren.environment import Env
@@ -13,6 +14,7 @@ from warren.tools import has_async_tools
 from warren_broker.worker.child import Channel
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.answer_batches import Answers, Flusher
+from warren_env_worker.host.child.call_reader import CallReader
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
 from warren_env_worker.host.child.memory import SharedMemoryLimit
@@ -79,11 +81,25 @@ async def serve_concurrently(channel: Channel, episodes: LiveEpisodes) -> None:
     """Calls of different episodes side by side, until the supervisor goes."""
     answers = Answers(channel)
     under_way: set[asyncio.Task[None]] = set()
-    while (frame := await asyncio.to_thread(channel.receive)) is not None:
-        for call in unpack(frame):
+    talk = channel.detach()
+    reader = CallReader(talk)
+    while (calls := await _next_calls(reader, talk)) is not None:
+        for call in calls:
             task = asyncio.create_task(_take(episodes, call, answers), name=f"call-{call.id}")
             under_way.add(task)
             task.add_done_callback(under_way.discard)
+
+
+async def _next_calls(reader: CallReader, talk: socket.socket) -> list[Call] | None:
+    """As soon as there is news; in this thread, for two that take turns would hold up each other."""
+    loop = asyncio.get_running_loop()
+    is_news = asyncio.Event()
+    loop.add_reader(talk, is_news.set)
+    try:
+        await is_news.wait()
+    finally:
+        loop.remove_reader(talk)
+    return reader.calls()
 
 
 async def _take(episodes: LiveEpisodes, call: Call, answers: Answers) -> None:
