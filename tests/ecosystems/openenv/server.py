@@ -23,6 +23,8 @@ from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.env_server.types import Action, Observation, State
 
+DIGITS = ("0", "1", "2", "3")
+
 
 class Said(Action):
     words: str
@@ -59,7 +61,7 @@ class Vault(Environment[Said, Shown, State]):
         if action.words == "kaput":
             raise RuntimeError("kaput")
         self.n_steps += 1
-        if len(action.words) == 1:
+        if action.words in DIGITS:
             return Shown(text=f"{self.code[int(action.words)]}", n_steps=self.n_steps, reward=0.1)
         is_right = action.words == self.code
         return Shown(text="open" if is_right else "shut", reward=float(is_right), done=True)

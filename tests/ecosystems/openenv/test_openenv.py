@@ -2,27 +2,19 @@
 
 import asyncio
 import json
-import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.ecosystems.real_server import RealServer, killing, real_server, saying
-from tests.support.interacting import endings, sampling, spec, start, start_all
 from tests.support.patience import PATIENCE_S
-from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import signal_group, spawn
-from tests.system.test_env_worker import COMMAND, ROOT, heard_from
 
 import warren.testing
 from warren.environment import ConfigError, Context, NotReplayable
 from warren.testing import Policy
-from warren_broker.connect import open_broker
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.openenv.server import OpenEnvFailed
-from warren_schemas.episode import Completed, Generate
-from warren_schemas.ids import new_id, new_run_id
 
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 PROGRAM = Path(__file__).with_name("server.py")
@@ -139,46 +131,3 @@ def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealS
 def test_a_killed_server_that_goes_on_otherwise_fails_the_episode(server: RealServer) -> None:
     with pytest.raises(NotReplayable, match="it answers action 1 otherwise"):
         play(server, killing(server, ["0", "0"], before=1), "pid")
-
-
-@pytest.mark.shows("OpenEnv", "crash and replay")
-async def test_a_killed_env_worker_costs_nothing(
-    server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
-) -> None:
-    """Its episodes move to another one, which may ask the server by its operator's policy."""
-    url = f"{server.url}vault/"
-    policy_path = tmp_path / "policy.yaml"
-    policy_path.write_text(json.dumps({"services": [{"url": url, "private": True}]}))
-    command = [*COMMAND, "--broker", private_rabbit.url, "--only"]
-    command += ["--env", "warren_env_worker.environments.openenv.environment:OpenEnv"]
-    command += ["--operator-policy", str(policy_path)]
-    workers = [spawn(command, log_path=tmp_path / "first", folder=ROOT)]
-    run = new_run_id()
-    config: dict[str, Any] = {"url": url, "tasks_of": "Vault", "shown": ["text"]}
-    starts = [
-        start(new_id("ep"), spec("openenv", environment_config=config, max_turns=9), run=run)
-        for _ in range(40)
-    ]
-    try:
-        async with open_broker(private_rabbit.url, name="test") as broker:
-            lost = await heard_from(broker, workers[0])
-
-            def policy(item: Generate) -> str:
-                if item.home == lost and item.turn == 3:
-                    signal_group(workers[0], signal.SIGKILL)
-                shown = [m.content[0] for m in item.transcript.messages if m.role == "user"][1:]
-                return DIGITS[len(shown)] if len(shown) < 4 else "".join(shown)
-
-            async with sampling(broker, policy):
-                await start_all(broker, starts)  # the first takes them: there is no other yet
-                workers.append(spawn(command, log_path=tmp_path / "second", folder=ROOT))
-                heir = await heard_from(broker, workers[1])
-                ended = await endings(broker, len(starts), run=run)
-    finally:
-        for worker in workers:
-            signal_group(worker, signal.SIGKILL)
-            worker.wait()
-    outcomes = [item.outcome for item in ended]
-    assert all(isinstance(o, Completed) and o.reward == pytest.approx(1.4) for o in outcomes)
-    assert heir in {item.worker for item in ended}
-    assert any(item.spec.n_recoveries_left == 2 for item in ended)

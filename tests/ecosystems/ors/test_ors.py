@@ -1,29 +1,21 @@
 """The environment `ors` on the real server of `ors-sdk` 0.1.0, which is killed in the middle of episodes."""
 
 import json
-import signal
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.ecosystems.real_server import RealServer, killing, real_server, saying
-from tests.support.interacting import endings, sampling, spec, start, start_all
 from tests.support.patience import PATIENCE_S
-from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import signal_group, spawn
-from tests.system.test_env_worker import COMMAND, ROOT, heard_from
 
 import warren.testing
 from warren.environment import NotReplayable
 from warren.testing import Policy
-from warren_broker.connect import open_broker
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
 from warren_env_worker.reach.reach import KeyGrant, Reach, acting
 from warren_schemas.config import ToolFormat
-from warren_schemas.episode import Completed, Generate
-from warren_schemas.ids import new_id, new_run_id
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
 PROGRAM = Path(__file__).with_name("server.py")
@@ -121,54 +113,6 @@ def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealS
 def test_a_killed_server_that_goes_on_otherwise_fails_the_episode(server: RealServer) -> None:
     with pytest.raises(NotReplayable, match="answered call 1"):
         play(server, killing(server, [LOOK, LOOK], before=1), "clock")
-
-
-@pytest.mark.shows("ORS client", "crash and replay")
-async def test_a_killed_env_worker_costs_nothing(
-    server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
-) -> None:
-    """Its episodes move to another one, which may ask the server by its operator's policy."""
-    listed = {"services": [{"url": server.url, "private": True}]}
-    policy_path = tmp_path / "policy.yaml"
-    policy_path.write_text(json.dumps(listed))
-    command = [*COMMAND, "--broker", private_rabbit.url, "--only"]
-    command += ["--env", "warren_env_worker.environments.ors.environment:Ors"]
-    command += ["--operator-policy", str(policy_path)]
-    workers = [spawn(command, log_path=tmp_path / "first", folder=ROOT)]
-    run = new_run_id()
-    config: dict[str, Any] = {"url": server.url, "environment": "vault"}
-    starts = [
-        start(new_id("ep"), spec("ors", environment_config=config, max_turns=9), run=run)
-        for _ in range(40)
-    ]
-    try:
-        async with open_broker(private_rabbit.url, name="test") as broker:
-            lost = await heard_from(broker, workers[0])
-
-            def policy(item: Generate) -> str:
-                if item.home == lost and item.turn == 3:
-                    signal_group(workers[0], signal.SIGKILL)
-                shown = [m.content[0] for m in item.transcript.messages if m.role == "tool"]
-                n_seen = len(shown)
-                return (
-                    call("look", place=n_seen) if n_seen < 4 else call("open", code="".join(shown))
-                )
-
-            async with sampling(broker, policy):
-                await start_all(broker, starts)  # the first takes them: there is no other yet
-                workers.append(spawn(command, log_path=tmp_path / "second", folder=ROOT))
-                heir = await heard_from(broker, workers[1])
-                ended = await endings(broker, len(starts), run=run)
-    finally:
-        for worker in workers:
-            signal_group(worker, signal.SIGKILL)
-            worker.wait()
-    outcomes = [item.outcome for item in ended]
-    assert all(isinstance(o, Completed) and o.reward == pytest.approx(1.4) for o in outcomes), (
-        outcomes
-    )
-    assert heir in {item.worker for item in ended}
-    assert any(item.spec.n_recoveries_left == 2 for item in ended)
 
 
 def test_a_session_is_deleted_when_its_episode_is_over_or_has_failed(server: RealServer) -> None:

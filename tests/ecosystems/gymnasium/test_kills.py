@@ -1,0 +1,29 @@
+"""Env workers and processes of `gymnasium` that are killed while episodes and a run are at it: no group is lost."""
+
+from pathlib import Path
+
+import pytest
+from tests.ecosystems.gymnasium.test_gymnasium import CLASS, LAKE, TO_THE_GOAL, installed
+from tests.ecosystems.killed_worker import TwoWorkers
+from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.support.interacting import spec
+from tests.support.patience import several_waits
+from tests.support.private_rabbit import PrivateRabbit
+
+__all__ = ["installed"]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
+
+
+@pytest.mark.shows("Gymnasium", "crash and replay")
+async def test_a_killed_env_worker_costs_nothing(
+    private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    of = spec("gymnasium", environment_config=LAKE)
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=10)
+    assert await workers.rewards(of, lambda item: TO_THE_GOAL[item.turn]) == {1.0}
+
+
+@pytest.mark.shows("Gymnasium", "evaluation", "crash and replay")
+@several_waits
+async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
+    await WholeRun("gymnasium", CLASS, LAKE).play(tmp_path, kill_foreign_processes)

@@ -1,0 +1,154 @@
+"""A small run of an ecosystem's environment, in the middle of which its foreign part is killed.
+
+It is trained and evaluated to its end: no group is lost, and what an episode got before and after is a reward of a whole episode.
+"""
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.ecosystems.real_server import RealServer
+from tests.support.brokers import eventually
+from tests.support.hosting import child_pids
+from tests.support.one_process import in_process, tiny_site
+from tests.support.processes import children
+
+import warren
+from warren_broker.port import Broker
+from warren_env_worker.service import serve_env_worker
+from warren_env_worker.settings import EnvWorkerSettings
+from warren_schemas.config import TrainConfig
+from warren_schemas.episode import Completed, Failed, FailureKind
+from warren_schemas.http import EvaluationReport, TrajectoryView
+from warren_schemas.http.evaluations import EvaluationState
+from warren_schemas.operator_policy import TRUSTING
+
+N_STEPS, GROUP_SIZE, N_GROUPS = 2, 4, 2
+N_EVALUATED = 2
+CONTEXT_LENGTH = 16_384
+
+Kill = Callable[[warren.Run], Awaitable[None]]
+"""Called once the run was submitted."""
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    name: str
+    reference: str
+    """Of the environment, as module:Class."""
+    config: Mapping[str, object]
+    """Of the environment."""
+    evaluation_split: str | None = None
+    max_turns: int = 3
+    attempts: int = 1
+    """Of an episode; more where a foreign process can't be played anew."""
+
+    async def play(self, folder: Path, kill: Kill) -> None:
+        site = tiny_site(folder / "home", lambda: in_process(folder / "streams"))
+        _lengthen(Path(site.gpu.base_models["warren/tiny"]))
+        async with site.running(site.gpu_worker, self._env_worker) as client:
+            run = await client.train(self._train_config)
+            await kill(run)
+            await run.result()
+            played = [view async for view in run.trajectories(all_attempts=True)]
+            reports = [await run.evaluation(one.number) for one in await run.evaluations()]
+        self._require_whole_groups(played)
+        assert [report.when for report in reports] == ["before", "after"]
+        for report in reports:
+            _require_evaluated(report, played)
+
+    async def _env_worker(self, broker: Broker) -> None:
+        settings = EnvWorkerSettings(
+            environments=(f"{self.name}={self.reference}",), only_named=True
+        )
+        await serve_env_worker(broker, settings, policy=TRUSTING)
+
+    @property
+    def _train_config(self) -> TrainConfig:
+        of = {
+            "name": self.name,
+            "config": self.config,
+            "evaluation_split": self.evaluation_split,
+            "max_turns": self.max_turns,
+            "nonterminal_reward": 0.0,
+        }
+        return TrainConfig.model_validate(
+            {
+                "name": "whole",
+                "model": {"base": "warren/tiny", "update": {"kind": "full"}},
+                "environments": [of],
+                "sampling": {"max_tokens": 4},
+                "algorithm": {
+                    "group_size": GROUP_SIZE,
+                    "groups_per_step": N_GROUPS,
+                    "max_staleness": 0,
+                },
+                "evaluation": {"episodes": N_EVALUATED},
+                "limits": {
+                    "steps": N_STEPS,
+                    "episode_attempts": self.attempts,
+                    "failed_groups": 1,
+                },
+            }
+        )
+
+    def _require_whole_groups(self, played: list[TrajectoryView]) -> None:
+        outcomes = [view.trajectory.outcome for view in played]
+        lost = {outcome.kind for outcome in outcomes if isinstance(outcome, Failed)}
+        assert lost <= ({FailureKind.NOT_REPLAYABLE} if self.attempts > 1 else set()), outcomes
+        trained = [view for view in played if view.fate == "trained"]
+        assert {type(view.trajectory.outcome) for view in trained} == {Completed}
+        assert len(trained) == N_STEPS * N_GROUPS * GROUP_SIZE
+
+
+def _lengthen(model: Path) -> None:
+    """What other packages show takes more than the tiny model's 512 characters."""
+    for name, key in (
+        ("config.json", "max_position_embeddings"),
+        ("tokenizer_config.json", "model_max_length"),
+    ):
+        told = json.loads((model / name).read_text())
+        (model / name).write_text(json.dumps(told | {key: CONTEXT_LENGTH}))
+
+
+def _require_evaluated(report: EvaluationReport, played: list[TrajectoryView]) -> None:
+    """What it reports is the mean of the episodes that it played."""
+    of_step = [view for view in played if view.fate == "evaluated" and view.step == report.step]
+    outcomes = [view.trajectory.outcome for view in of_step]
+    rewards = [outcome.reward for outcome in outcomes if isinstance(outcome, Completed)]
+    assert report.state is EvaluationState.COMPLETE
+    assert (report.scores.n_episodes, report.scores.n_failed) == (len(rewards), 0)
+    assert len(rewards) == N_EVALUATED
+    assert report.scores.reward_mean == pytest.approx(sum(rewards) / len(rewards))
+
+
+def starting_again(server: RealServer) -> Kill:
+    """A server, once an episode has ended on it: whichever are there wait for it."""
+
+    async def kill(run: warren.Run) -> None:
+        async for _ in run.trajectories(limit=1, follow=True):
+            server.start_again()
+
+    return kill
+
+
+async def kill_foreign_processes(_: warren.Run) -> None:
+    """Those of the first live episodes, and those that they were forked from."""
+
+    async def are_playing() -> bool:
+        return any(children(server) for server in _fork_servers())
+
+    await eventually(are_playing)
+    for server in _fork_servers():
+        for pid in [*children(server), server]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _fork_servers() -> list[int]:
+    return [server for host in child_pids() for server in children(host)]
