@@ -32,5 +32,15 @@ def open_below(root: str, path: str) -> BinaryIO | None:
     return os.fdopen(descriptor, "rb")
 
 
+def folder_below(root: str, path: str) -> str | None:
+    """The folder's real path; None if there is none that may be had."""
+    try:
+        top = os.path.realpath(root, strict=True)
+        real = os.path.realpath(os.path.join(top, path), strict=True)
+    except (OSError, ValueError):  # a name may hold a NUL
+        return None
+    return real if _is_below(real, top) and os.path.isdir(real) else None
+
+
 def _is_below(path: str, top: str) -> bool:
     return Path(path).is_relative_to(top) and path != top

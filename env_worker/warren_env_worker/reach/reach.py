@@ -8,6 +8,7 @@ Invariant: a process that plays episodes of a deployment may do nothing outside 
 reach; only a process that a person started for themselves (a test, `warren env check`) trusts itself.
 """
 
+import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,7 +18,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.files import open_below
+from warren_env_worker.reach.files import folder_below, open_below
 from warren_env_worker.reach.secrets import PREFIX, value_of
 from warren_schemas.agent_box import Box
 
@@ -115,6 +116,22 @@ class Reach:
         if found is None:
             raise ConfigError(f"{path}: there is no such file below the env worker's data root")
         return found
+
+    def folder(self, path: str) -> str:
+        """A folder that the config names, as an absolute path."""
+        if not self.is_trusted and self.data_root is None:
+            raise ConfigError(
+                f"{path}: this env worker has no data root, so a config names no folders"
+            )
+        if self.is_trusted or self.data_root is None:
+            found = os.path.realpath(path)
+            if not os.path.isdir(found):
+                raise ConfigError(f"{path} is no folder on this env worker")
+            return found
+        below = folder_below(self.data_root, path)
+        if below is None:
+            raise ConfigError(f"{path}: there is no such folder below the env worker's data root")
+        return below
 
     def function(self, named: str) -> tuple[str, bool]:
         """`module:function` of a reward function, given so or by the name of an entry point; and whether

@@ -20,9 +20,10 @@ from pydantic import JsonValue
 
 from warren.agents.environment import Agent, AgentEnv
 from warren.environment import ConfigError, Context, Limits, NotReplayable
-from warren_env_worker.foreign.conversation import Conversation, ProcessLost
-from warren_env_worker.foreign.episode import PackageFailed
+from warren_env_worker.environments.plain_arguments import require_plain
+from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import package
+from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.reach.reach import current
 
 _ID = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII)
@@ -62,39 +63,24 @@ class Verifiers(AgentEnv[int | None]):
             raise ConfigError("arguments.system_prompt: it is the path of a file on the worker")
 
     async def tasks(self, split: str) -> Sequence[int] | None:
-        conversation = await self._opened(split)
-        try:
-            n_tasks = (await _answered(conversation, {"step": None}))["n_tasks"]
-        finally:
-            conversation.close()
+        n_tasks = (await self._answer(split, None))["n_tasks"]
         return None if n_tasks is None else range(n_tasks)
 
     async def run(self, task: int | None, agent: Agent) -> float | None:
         try:
-            conversation = await self._opened(agent.context.split)
-            try:
-                played = await _answered(conversation, {"step": _asked(task, agent)})
-            finally:
-                conversation.close()
+            played = await self._answer(agent.context.split, _asked(task, agent))
         except ProcessLost as error:
             raise NotReplayable(f"the process of {self.package} was lost") from error
         for name, value in played["metrics"].items():
             agent.metric(name, value)
         return played["reward"]
 
-    async def _opened(self, split: str) -> Conversation:
-        """A process with the taskset."""
+    async def _answer(self, split: str, asked: object) -> dict[str, Any]:
+        """Of a process with the taskset."""
         arguments = {**self.arguments, **self.of_split.get(split, {})}
         made = {"taskset": self.taskset, "arguments": arguments, "split": split}
-        conversation = await package(self.package, f"{self.package}_episode.py").episode()
-        is_open = False
-        try:
-            await _answered(conversation, {"make": made})
-            is_open = True
-            return conversation
-        finally:
-            if not is_open:
-                conversation.close()
+        program = package(self.package, f"{self.package}_episode.py")
+        return await answer_of(program, made, asked)
 
 
 class VerifiersV0(Verifiers):
@@ -112,14 +98,6 @@ def _asked(task: int | None, agent: Agent) -> dict[str, object]:
     return {"index": index, **called}
 
 
-async def _answered(conversation: Conversation, request: Mapping[str, object]) -> dict[str, Any]:
-    """Raises `ConfigError`, `PackageFailed`, `ProcessLost`."""
-    answer = await conversation.ask(request)
-    if "error" in answer:
-        raise (ConfigError if answer["misfit"] else PackageFailed)(answer["error"])
-    return answer
-
-
 def _require_allowed(taskset: str, arguments: Sequence[Mapping[str, JsonValue]]) -> None:
     """Under an operator's policy a taskset is a function that it lists, and what it gets holds nothing that names code."""
     reach = current()
@@ -130,6 +108,4 @@ def _require_allowed(taskset: str, arguments: Sequence[Mapping[str, JsonValue]])
         raise ConfigError(
             f"taskset: {taskset} is none that this env worker's operator allows ({module}:* in functions of the policy)"
         ) from error
-    values = [value for of in arguments for value in of.values()]
-    if not reach.is_trusted and any(isinstance(value, dict | list) for value in values):
-        raise ConfigError("arguments: this env worker's operator allows numbers and texts alone")
+    require_plain(arguments)

@@ -63,15 +63,16 @@ def boxed(
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise CannotIsolate("bwrap is not installed (Debian: bubblewrap)")
-    python, base = _python()
-    seen = _seen(box, folder, base)
+    python, base = own_python()
+    shown = seen(box, base, folder)
     listens = endpoint if box.network == "endpoint" else None
     limits = Limits(box.memory_mib * MIB, box.processes, REWARD, _FILES, listens)
     inside = [python, "-I", "-S", _ARCHIVE, json.dumps(asdict(limits)), *command]
     with _nameless(box) as (rules, contents):
-        walls = [bwrap, *_namespaces(box), *_file_system(box, seen, contents), "--chdir", folder]
+        spaces = namespaces(box.network == "endpoint", user=1000)
+        walls = [bwrap, *spaces, *_file_system(box, shown, contents), "--chdir", folder]
         last = ["--cap-drop", "ALL", "--seccomp", str(rules), "--"]
-        line = [*_shown_to_nobody(bwrap, seen), *walls, *last, *inside]
+        line = [*shown_to_nobody(bwrap, shown), *walls, *last, *inside]
         yield line, (rules, *contents.values())
 
 
@@ -87,24 +88,25 @@ def _nameless(box: Box) -> Generator[tuple[int, Mapping[str, int]]]:
             os.close(descriptor)
 
 
-def _shown_to_nobody(bwrap: str, seen: list[str]) -> list[str]:
+def shown_to_nobody(bwrap: str, shown: list[str]) -> list[str]:
+    """What goes before the box of one who is root: the outer walls, and giving up its rights."""
     user = as_nobody()
     if not user:
         return []
     devices = ("--dev-bind", "/dev", "/dev", "--bind", "/proc", "/proc")
-    return [bwrap, "--die-with-parent", *devices, *_folders(["/tmp"]), *seen, "--", *user]
+    return [bwrap, "--die-with-parent", *devices, *folders(["/tmp"]), *shown, "--", *user]
 
 
-def _namespaces(box: Box) -> list[str]:
-    network = ["--unshare-net"] if box.network == "endpoint" else []
+def namespaces(has_own_network: bool, user: int) -> list[str]:
+    network = ["--unshare-net"] if has_own_network else []
     return [
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", *network),
         *("--unshare-cgroup-try", "--disable-userns", "--die-with-parent", "--new-session"),
-        *("--as-pid-1", "--uid", "1000", "--gid", "1000", "--hostname", "agent"),
+        *("--as-pid-1", "--uid", str(user), "--gid", str(user), "--hostname", "agent"),
     ]
 
 
-def _file_system(box: Box, seen: list[str], contents: Mapping[str, int]) -> list[str]:
+def _file_system(box: Box, shown: list[str], contents: Mapping[str, int]) -> list[str]:
     size = str(box.memory_mib * MIB)
     written = [
         part
@@ -115,12 +117,12 @@ def _file_system(box: Box, seen: list[str], contents: Mapping[str, int]) -> list
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/tmp"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"),
-        *("--dir", str(Path(REWARD).parent), *seen, *_folders(["/etc", "/run"]), *written),
+        *("--dir", str(Path(REWARD).parent), *shown, *folders(["/etc", "/run"]), *written),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
     ]
 
 
-def _python() -> tuple[str, str]:
+def own_python() -> tuple[str, str]:
     """On which process 1 runs, and where that lies: this one, unless this user may not run it, as one who gave up the
     rights of root."""
     own = os.path.realpath(sys.executable)
@@ -129,13 +131,13 @@ def _python() -> tuple[str, str]:
     return "/usr/bin/python3", "/usr"
 
 
-def _seen(box: Box, folder: str, base: str) -> list[str]:
-    """What of this machine's files is shown, each where it is."""
+def seen(box: Box, *more: str) -> list[str]:
+    """What of this machine's files is shown, each where it is: that of the box, and more."""
     network = _SEEN_OF_NETWORK if box.network == "host" else ()
     optional = [path for path in (*_SEEN, *network) if os.path.exists(path)]
-    paths = ["/usr", *optional, base, *box.readable, folder]
-    shown = [part for path in paths for part in ("--ro-bind", path, path)]
-    return [*_folders(parent for path in paths for parent in _above(path)), *shown, *_links()]
+    paths = ["/usr", *optional, *box.readable, *more]
+    bound = [part for path in paths for part in ("--ro-bind", path, path)]
+    return [*folders(parent for path in paths for parent in _above(path)), *bound, *_links()]
 
 
 def _links() -> Iterator[str]:
@@ -147,7 +149,7 @@ def _links() -> Iterator[str]:
             yield from ("--ro-bind", path, path)
 
 
-def _folders(paths: Iterable[str]) -> list[str]:
+def folders(paths: Iterable[str]) -> list[str]:
     """Made for all to pass: those that bubblewrap makes by itself are not."""
     return [part for path in dict.fromkeys(paths) for part in ("--perms", "0755", "--dir", path)]
 
