@@ -27,6 +27,8 @@ OPENENV    := .venv-openenv/installed
 NEMO_GYM   := .venv-nemo_gym/installed
 GYMNASIUM  := .venv-gymnasium/installed
 GEM        := .venv-gem/installed
+HARBOR     := .venv-harbor/installed
+INSPECT    := .venv-inspect_ai/installed
 MCP        := .venv-mcp/installed
 TEXTARENA  := .venv-textarena/installed
 TEXTWORLD  := .venv-textworld/installed
@@ -99,10 +101,12 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(OPENREWARD)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(OPENREWARD) $(HARBOR) $(INSPECT)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
-$(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
+# One of these wants a newer Python, too.
+$(HARBOR): PYTHON := $(PYTHON312)
+$(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(HARBOR) $(INSPECT): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

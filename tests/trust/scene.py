@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from tests.trust.table import ATTACKS, KEY, SECRET, Attack, Target, math
+from tests.trust.attack import KEY, SECRET, Attack, Target
+from tests.trust.table import ATTACKS, math
 
 import warren
 from warren.errors import WarrenError
@@ -78,6 +79,7 @@ class Services:
                 {"url": self.judge_url, "owners": ["local"], "private": True},
                 {"url": self.own_url, "owners": ["mallory"], "private": True},
             ],
+            "functions": ["listed_tasks:*"],
             "data_root": str(self.folder / "data"),
         }
 

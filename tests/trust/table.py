@@ -3,59 +3,26 @@
 A field that names nothing has a word on why in `HARMLESS`. Every field is in exactly one of the two.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-Config = dict[str, Any]
-KEY = "WARREN_SECRET_JUDGE"
-SECRET = "sk-of-the-victim-0123456789"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What there is to be attacked."""
-
-    run: str
-    """The other tenant's."""
-    judge: str
-    """The other tenant's service, which gets his key and is not for the attacker."""
-    own: str
-    """A service that the attacker may ask, without a key."""
-    listener: str
-    """A service on the attacker's own, on loopback."""
-    outside: str
-    """A file that exists, outside of the data root."""
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    config: Callable[[Target], Config]
-    refusal: str
-    """Found in what the tenant is told."""
-    is_submitted: bool = True
-    """False: the gateway refuses the config itself."""
-
-
-def base(**changes: Any) -> Config:
-    """The least config, which fails at its first failed episode."""
-    return {
-        "name": "attack",
-        "model": {"base": "warren/tiny"},
-        "environments": [{"name": "echo"}],
-        "sampling": {"max_tokens": 2},
-        "algorithm": {"group_size": 2, "groups_per_step": 1},
-        "limits": {"steps": 1, "episode_attempts": 1, "failed_groups": 1},
-        **changes,
-    }
-
+from tests.trust.attack import (
+    KEY,
+    NO_COMMAND,
+    NO_FILE,
+    NO_FUNCTION,
+    NO_SECRET,
+    NO_SERVICE,
+    Attack,
+    Config,
+    base,
+    environment,
+)
+from tests.trust.attacks_on_tasks import ATTACKS_ON_TASKS
+from tests.trust.harmless_in_packages import HARMLESS_IN_PACKAGES, SHOWN
 
 OF_A_REPLAY: Config = {"sampling": {}, "limits": {"steps": 1}}
 """In place of what has no effect on one."""
-
-
-def environment(**changes: Any) -> Config:
-    return base(environments=[{"name": "echo", **changes}])
 
 
 def at_gateway(refusal: str, **changes: Any) -> Attack:
@@ -85,13 +52,6 @@ def with_tools(path: str = "in.jsonl", **server: Any) -> Config:
 
 def boxed(**sandbox: Any) -> Config:
     return math("math_python", sandbox=sandbox)
-
-
-NO_FILE = "there is no such file below the env worker's data root"
-NO_SERVICE = "no service that this env worker's operator allows this run"
-NO_SECRET = "no secret that this env worker's operator lets this run send there"
-NO_FUNCTION = "no reward function that this env worker's operator allows"
-NO_COMMAND = "none that this env worker's operator allows this run"
 
 
 def _attacks_on(name: str) -> dict[str, Attack]:
@@ -227,15 +187,20 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.mcp.servers.command": Attack(
         lambda _: with_tools(kind="stdio", command=["/bin/sh", "-c", "id"]), NO_COMMAND
     ),
+    **ATTACKS_ON_TASKS,
     "environments.config.arithmetic.path": Attack(
         lambda target: environment(name="arithmetic", config={"path": target.outside}), NO_FILE
     ),
 }
 
-HOSTED = "mcp=warren_env_worker.environments.mcp.environment:Mcp"
-"""Hosted where its package is not installed: what is attacked is refused before that is wanted."""
+_PACKAGES = "warren_env_worker.environments"
+HOSTED = (
+    f"mcp={_PACKAGES}.mcp.environment:Mcp",
+    f"harbor={_PACKAGES}.harbor.environment:Harbor",
+    f"inspect_ai={_PACKAGES}.inspect_ai.environment:InspectAi",
+)
+"""Hosted where their packages are not installed: what is attacked is refused before those are wanted."""
 
-SHOWN = "shown to the policy or to its owner, and to nobody else"
 CODE = "runs in a sandbox alone: tests/process/env_worker/test_uploaded_rewards.py"
 HARMLESS: Mapping[str, str] = {
     "name": SHOWN,
@@ -256,19 +221,9 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.ors.system_prompt": SHOWN,
     "environments.config.prompts.system_prompt": SHOWN,
     "environments.config.ors.ids": "compared with the ids of the server's tasks",
-    "environments.config.gem.env": "an id in the package's registry; families that read files or run code are refused",
-    "environments.config.gem.arguments": "of the constructor that is registered; none of them names a file",
     "environments.config.gem.system_prompt": SHOWN,
-    "environments.config.gymnasium.env": "an id in the package's registry; module:Name is refused",
-    "environments.config.gymnasium.arguments": "of the constructor that is registered; those that load files are not installed",
-    "environments.config.gymnasium.actions": "compared with what the policy said",
     "environments.config.gymnasium.system_prompt": SHOWN,
-    "environments.config.textarena.game": "an id in the package's registry; module:Name is refused",
-    "environments.config.textarena.arguments": "of the constructor that is registered",
     "environments.config.textarena.system_prompt": SHOWN,
-    "environments.config.textworld.challenge": "a name among those of the package",
-    "environments.config.textworld.settings": "of the challenge: numbers, switches and choices, none of which names a file",
-    "environments.config.textworld.split_settings": "as settings",
     "environments.config.textworld.system_prompt": SHOWN,
     "environments.config.http.config": "sent to the owner's server, which the operator lists, as it is",
     "environments.config.openenv.reset": "sent to the owner's server, which the operator lists, as it is",
@@ -285,12 +240,7 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.mcp.servers": "names of servers in the same config: letters, digits and -",
     "environments.config.mcp.servers.tools": "compared with the names of the server's tools",
     "environments.config.mcp.servers.variables": "names of the run's secrets: tests/ecosystems/mcp",
-    "environments.config.verifiers.taskset": "one that the operator lists: tests/trust/test_verifiers.py",
-    "environments.config.verifiers.arguments": "of a taskset that the operator lists; only numbers and texts",
-    "environments.config.verifiers.split_arguments": "of a taskset that the operator lists; only numbers and texts",
-    "environments.config.verifiers_v0.taskset": "as verifiers.taskset: it is the same class",
-    "environments.config.verifiers_v0.arguments": "as verifiers.arguments: it is the same class",
-    "environments.config.verifiers_v0.split_arguments": "as verifiers.split_arguments: it is the same class",
+    **HARMLESS_IN_PACKAGES,
     "source.where.environments": "names of environments, compared with those of the recording",
     "source.where.categories": "names of categories, compared with those of the recording",
     "environments.config.echo.letters": SHOWN,

@@ -16,8 +16,9 @@ from tests.support.deployment import Site, connected
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import children
+from tests.trust.attack import KEY, SECRET
 from tests.trust.scene import Scene, attack, open_scene, open_services, victims_config
-from tests.trust.table import HOSTED, KEY, SECRET
+from tests.trust.table import HOSTED
 
 pytestmark = [several_waits, pytest.mark.storm, pytest.mark.thorough]
 
@@ -54,7 +55,10 @@ async def test_attacks_by_every_field_take_nothing_from_the_other_tenant(
         await site.start_gateway()
         site.start("gpu", "gpu-worker", "--base-model", "warren/tiny")
         site.start(
-            "env", "env-worker", "--env", HOSTED, "--operator-policy", str(tmp_path / "policy.yaml")
+            "env",
+            "env-worker",
+            *(part for environment in HOSTED for part in ("--env", environment)),
+            *("--operator-policy", str(tmp_path / "policy.yaml")),
         )
         async with (
             connected(site) as victim,

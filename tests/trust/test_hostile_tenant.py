@@ -10,8 +10,9 @@ import pytest
 from tests.support.hosting import child_pids
 from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
+from tests.trust.attack import KEY, SECRET, base
 from tests.trust.scene import attack_by_sdk, open_scene, open_services
-from tests.trust.table import HOSTED, KEY, SECRET, base
+from tests.trust.table import HOSTED
 
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
@@ -34,7 +35,7 @@ async def test_no_field_of_a_config_reaches_what_is_not_its_owners(
         policy = OperatorPolicy.model_validate(services.policy)
 
         async def env_worker(broker: Broker) -> None:
-            await serve_env_worker(broker, EnvWorkerSettings(environments=(HOSTED,)), policy=policy)
+            await serve_env_worker(broker, EnvWorkerSettings(environments=HOSTED), policy=policy)
 
         async with (
             site.running(site.gpu_worker, env_worker) as victim,

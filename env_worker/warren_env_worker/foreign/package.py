@@ -17,8 +17,8 @@ from warren.environment import ConfigError
 from warren_env_worker.foreign import places
 from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 
-START_S = 60.0
-"""To import the package."""
+START_S = 240.0
+"""To import the package: some take many seconds of a processor, on a machine that may be busy."""
 MEMORY_MB = 2048
 """Of each episode's process."""
 MAX_STARTS = 3

@@ -1,0 +1,1 @@
+"""Tasks of Harbor, in the virtual environment `harbor`."""

@@ -1,0 +1,160 @@
+"""Tasks of Harbor: folders with an instruction, a container and tests.
+
+    environments:
+      - name: harbor
+        config: {path: "tasks/{split}"}
+
+Harbor runs each episode as a trial of its own: it makes the container, has an agent solve the task there, runs the
+task's tests and reads their reward. Its agent calls the endpoint of this episode: each call is a turn of the policy,
+recorded token by token as for every agent (`warren.agents`). Harbor stands in a virtual environment of its own
+(`warren env install harbor`), each episode in a process of its own (`warren_env_worker.foreign`), and its container is
+a box on this machine unless the config says docker or podman.
+
+Invariant: a reward counts where Harbor calls it valid; whatever else a trial ends with fails the episode by its name.
+
+Metrics: each reward of the tests by its name; `agent_error`, 1 where the agent ended by an error and was graded all the same.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
+
+from pydantic import JsonValue, PositiveFloat, PositiveInt
+
+from warren.agents.environment import Agent, AgentEnv
+from warren.environment import ConfigError, Limits, NotReplayable, TaskError
+from warren_env_worker.foreign.box.walls import chosen, granted_walls
+from warren_env_worker.foreign.conversation import ProcessLost
+from warren_env_worker.foreign.episode import PackageFailed
+from warren_env_worker.foreign.package import package
+from warren_env_worker.foreign.whole_episode import answer_of
+from warren_env_worker.reach.reach import current
+from warren_schemas.agent_box import Box
+from warren_schemas.transcript import MAX_CATEGORY_CHARS
+
+_AGENTS = ("shell", "terminus-2")
+"""Those that an operator's policy need not name: their loop runs beside the container, not in it."""
+_SPLIT = "{split}"
+
+
+class HarborTask(TypedDict):
+    name: str
+    """Of its folder."""
+    category: NotRequired[str | None]
+
+
+class Harbor(AgentEnv[HarborTask]):
+    name = "harbor"
+    version = "1"
+    replayable = (
+        True  # the same answers make it run the same commands; another result fails the episode
+    )
+    limits = Limits(reset_s=1800.0, step_s=1800.0)  # images are built, and tests run long
+
+    def __init__(
+        self,
+        path: str,
+        agent: str = "shell",
+        agent_config: Mapping[str, JsonValue] | None = None,
+        max_calls: PositiveInt = 32,
+        command_s: PositiveFloat = 120.0,
+        result_chars: PositiveInt = 20_000,
+        reward: str = "reward",
+        sandbox: Literal["box", "docker", "podman"] = "box",
+        box: Box | None = None,
+        disk_mib: PositiveInt = 512,
+        skip_run_lines: bool = False,
+    ) -> None:
+        """`path` is a folder of tasks on the env worker; `{split}` in it stands for the split.
+
+        `agent` is `shell` (ours: one tool, `max_calls` of `command_s` each), the name of one of Harbor's, or
+        `module:Class`; `agent_config` is for these. `reward` is which one of the tests' rewards counts, where there are several.
+        `box` and `disk_mib` bound a box; `skip_run_lines` leaves out what a Dockerfile runs.
+        """
+        self.reach = current()
+        self.path, self.agent, self.agent_config = path, agent, dict(agent_config or {})
+        self.shell: dict[str, JsonValue] = {
+            "max_calls": max_calls,
+            "command_s": command_s,
+            "result_chars": result_chars,
+        }
+        self.reward, self.sandbox = reward, sandbox
+        self.box = chosen(box, disk_mib, self.reach)
+        self.disk_mib, self.skip_run_lines = disk_mib, skip_run_lines
+        if agent == "shell" and self.agent_config:
+            raise ConfigError("agent_config: the agent shell is set by max_calls and its like")
+        self._require_allowed()
+
+    def _require_allowed(self) -> None:
+        if self.sandbox != "box":
+            self.reach.require_command([self.sandbox])
+        if ":" in self.agent:
+            self.reach.function(self.agent)
+        elif not (self.reach.is_trusted or self.agent in _AGENTS):
+            raise ConfigError(
+                f"agent: this env worker's operator allows {', '.join(_AGENTS)}, and module:Class of its functions"
+            )
+        if self.agent_config and not self.reach.is_trusted:
+            raise ConfigError("agent_config: this env worker's operator allows none")
+
+    async def tasks(self, split: str) -> Sequence[HarborTask]:
+        found: list[HarborTask] = (await self._answer(split, None))["tasks"]
+        if not found:
+            raise ConfigError(f"path: no folder below {self.path} has a task.toml")
+        return found
+
+    async def run(self, task: HarborTask, agent: Agent) -> float:
+        self.category = (task.get("category") or "")[:MAX_CATEGORY_CHARS] or None
+        with tempfile.TemporaryDirectory(prefix="warren-harbor-") as trials:
+            asked = self._asked(task, agent) | {"trials": trials}
+            try:
+                played = await self._answer(agent.context.split, asked)
+            except ProcessLost as error:
+                raise NotReplayable("the process of harbor was lost") from error
+        if "failed" in played:
+            raise _failure(task["name"], **played)
+        agent.metric("agent_error", played["agent_error"])
+        for name, value in played["rewards"].items():
+            agent.metric(name, value)
+        return self._reward_of(played["rewards"])
+
+    def _asked(self, task: HarborTask, agent: Agent) -> dict[str, object]:
+        return {
+            "task": task["name"],
+            "base_url": agent.base_url,
+            "api_key": agent.api_key,
+            "model": agent.model,
+            "agent": self.agent,
+            "agent_config": self.agent_config,
+            "shell": self.shell,
+            "sandbox": self.sandbox,
+            "box": {
+                "walls": self._walls(agent),
+                "has_network": self.box.network == "host",
+                "skip_run_lines": self.skip_run_lines,
+            },
+        }
+
+    def _walls(self, agent: Agent) -> dict[str, object]:
+        if self.sandbox != "box":
+            return {}
+        return granted_walls(self.box, self.disk_mib, agent)
+
+    def _reward_of(self, rewards: Mapping[str, float]) -> float:
+        if self.reward in rewards:
+            return rewards[self.reward]
+        if len(rewards) == 1:
+            return next(iter(rewards.values()))
+        raise ConfigError(
+            f"reward: the tests gave {', '.join(rewards)}, and none called {self.reward}"
+        )
+
+    async def _answer(self, split: str, asked: object) -> dict[str, Any]:
+        folder = self.reach.folder(self.path.replace(_SPLIT, split))
+        return await answer_of(package("harbor", "harbor_episode.py"), {"folder": folder}, asked)
+
+
+def _failure(task: str, failed: str, why: str) -> Exception:
+    if failed == "config":
+        return ConfigError(why)
+    return TaskError(f"{task}: {why}") if failed == "task" else PackageFailed(why)

@@ -1,0 +1,1 @@
+"""Tasks of Inspect, in the virtual environment `inspect_ai`."""

@@ -1,0 +1,129 @@
+"""Tasks of Inspect that are small, and some that fail."""
+
+# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
+# (the package lies in an environment of its own)
+
+import os
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageUser
+from inspect_ai.scorer import Score, accuracy, includes, mean, model_graded_qa, scorer
+from inspect_ai.solver import generate, solver, use_tools
+from inspect_ai.tool import bash, tool
+
+SUMS = [
+    Sample("3 + 4?", target="7", id="seven", metadata={"category": "sums"}),
+    Sample("2 + 3?", target="5"),
+]
+
+
+@solver
+def asks_again():
+    async def solve(state, generate):
+        state = await generate(state)
+        state.messages.append(ChatMessageUser(content="and 0?"))
+        return await generate(state)
+
+    return solve
+
+
+@task
+def sums(n: int = 2):
+    return Task(dataset=SUMS[:n], solver=generate(), scorer=includes())
+
+
+@task
+def two_questions():
+    samples = [Sample("0?", target="e")]
+    return Task(dataset=samples, solver=asks_again(), scorer=always_four())
+
+
+@scorer(metrics=[mean()])
+def always_four():
+    async def score(state, target):
+        return Score(value=4)
+
+    return score
+
+
+@tool
+def price():
+    async def execute(article: str) -> str:
+        """The price of an article.
+
+        Args:
+            article: What it is called.
+        """
+        return {"tea": "3"}[article]
+
+    return execute
+
+
+@task
+def shopping():
+    samples = [Sample("What does tea cost?", target="3")]
+    return Task(dataset=samples, solver=[use_tools(price()), generate()], scorer=includes())
+
+
+@task
+def in_a_sandbox():
+    samples = [Sample("What is in a.txt?", target="7", files={"a.txt": "7"})]
+    return Task(
+        dataset=samples, solver=[use_tools(bash()), generate()], scorer=includes(), sandbox="docker"
+    )
+
+
+@scorer(metrics={"right": [mean()], "short": [mean()]})
+def both():
+    async def score(state, target):
+        said = state.output.completion
+        return Score(value={"right": float(target.text in said), "short": float(len(said) < 3)})
+
+    return score
+
+
+@task
+def several_scores():
+    return Task(dataset=SUMS[:1], solver=generate(), scorer=[both(), includes()])
+
+
+@task
+def graded():
+    return Task(dataset=SUMS[:1], solver=generate(), scorer=model_graded_qa())
+
+
+@scorer(metrics=[accuracy()])
+def kaput_scorer(how: str):
+    async def score(state, target):
+        if how == "raises":
+            raise ValueError("the scorer is kaput")
+        if how == "dies":
+            os._exit(1)
+        return Score(value="perhaps") if how == "words" else Score.unscored(explanation="no idea")
+
+    return score
+
+
+@task
+def kaput(how: str):
+    return Task(dataset=SUMS[:1], solver=generate(), scorer=kaput_scorer(how))
+
+
+@task
+def limited():
+    return Task(dataset=SUMS[:1], solver=asks_again(), scorer=includes(), message_limit=2)
+
+
+@scorer(metrics=[mean()])
+def even():
+    async def score(state, target):
+        return Score(value=float(state.output.completion.startswith("e")))
+
+    return score
+
+
+@task
+def even_or_odd():
+    samples = [Sample(f"even or odd: {n}", id=str(n)) for n in range(0, 8, 2)]
+    return Task(dataset=samples, solver=generate(), scorer=even())
