@@ -22,12 +22,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, and_, exists, update
+from sqlalchemy import ColumnElement, and_, bindparam, exists, update
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.defaults import LEASE_S
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.frozen import end_frozen
+from warren_gateway.store.statements import table
 from warren_gateway.store.tables import JobRow, OutboxRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
@@ -45,6 +46,15 @@ MOST_AT_ONCE = 64
 TO_COME = ""
 """In the place of a gateway's name: whoever looks first takes the run up."""
 FINAL = [state.value for state in RunState if state.is_final]
+
+_RUNS = table(Run)
+_IS_OLDER = (
+    (_RUNS.c.id == bindparam("its_id"))
+    & (_RUNS.c.epoch == bindparam("its_epoch"))
+    & (_RUNS.c.revision < bindparam("newest"))
+)
+_NUMBER = update(_RUNS).where(_IS_OLDER).values(revision=bindparam("newest"))
+_NUMBER_BY_LIMITS = _NUMBER.where(_RUNS.c.limits_number == bindparam("its_limits"))
 
 
 class LeaseLost(Exception):
@@ -191,11 +201,9 @@ def fence(
 ) -> bool:
     """Number this transaction; False if it was committed before. Raises `LeaseLost`, and `LimitsChanged` where
     the limits of this number are not in force."""
-    mine = (col(Run.id) == run) & (col(Run.epoch) == epoch)
-    if limits_number is not None:
-        mine &= col(Run.limits_number) == limits_number
-    newer = update(Run).where(mine, col(Run.revision) < revision).values(revision=revision)
-    if session.exec(newer.execution_options(synchronize_session=False)).rowcount:
+    ours = {"its_id": run, "its_epoch": epoch, "newest": revision, "its_limits": limits_number}
+    number = _NUMBER if limits_number is None else _NUMBER_BY_LIMITS
+    if session.connection().execute(number, ours).rowcount:
         return True
     query = select(Run.epoch, Run.revision, Run.limits_number).where(col(Run.id) == run)
     row = session.exec(query).one_or_none()

@@ -1,5 +1,6 @@
 """Whose a client's model is, and who may read it: as with the run that stands for it."""
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
@@ -7,6 +8,15 @@ from warren_gateway.access.shared_runs import may_read
 from warren_gateway.models.problems import NoSuchTrainable
 from warren_gateway.store.tables import Model, Run
 from warren_schemas.ids import can_be_id
+
+_FOUND = (
+    select(Run, Model)
+    .join(Model, col(Model.run_id) == col(Run.id))
+    .where((col(Model.id) == bindparam("its_id")) | (col(Model.run_id) == bindparam("its_id")))
+    .where(col(Model.is_clients))
+)
+"""Made once: each op of a client asks so."""
+_LOCKED = _FOUND.with_for_update(of=Run)
 
 
 def owned(
@@ -30,9 +40,7 @@ def readable(session: Session, viewer: Viewer, model: str) -> tuple[Run, Model]:
 def _found(session: Session, model: str, *, for_update: bool = False) -> tuple[Run, Model]:
     if not can_be_id(model):
         raise NoSuchTrainable(model)
-    is_it = (col(Model.id) == model) | (col(Model.run_id) == model)
-    row = session.exec(select(Model).where(is_it, col(Model.is_clients))).one_or_none()
-    if row is None:
+    found = session.exec(_LOCKED if for_update else _FOUND, params={"its_id": model}).one_or_none()
+    if found is None:
         raise NoSuchTrainable(model)
-    run = session.get_one(Run, row.run_id, with_for_update=for_update or None)
-    return run, row
+    return found

@@ -8,8 +8,9 @@ import hashlib
 import time
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement
-from sqlmodel import Session, col, func, or_, select
+from sqlalchemy import Row, bindparam, func, insert
+from sqlalchemy import select as select_rows
+from sqlmodel import Session
 
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
@@ -23,6 +24,7 @@ from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConfli
 from warren_gateway.models.space import within_space
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
+from warren_gateway.store.statements import table
 from warren_gateway.store.tables import Model, RequestRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_gateway.wish import Wish
@@ -39,6 +41,23 @@ MOST_OPEN = 1024
 MOST_WAITING_BYTES = 128 * 1024 * 1024
 """Of requests of a model that are in no log yet; 16 times what the largest one has."""
 FUTURE = "future"
+
+_REQUESTS = table(RequestRow)
+_ADD = insert(_REQUESTS)
+_KNOWN = (
+    select_rows(_REQUESTS.c.id, _REQUESTS.c.digest, _REQUESTS.c.kind, _REQUESTS.c.key)
+    .where(_REQUESTS.c.model_id == bindparam("its_model"))
+    .where(
+        (_REQUESTS.c.key == bindparam("its_key"))
+        | (_REQUESTS.c.sequence == bindparam("its_sequence"))
+    )
+    .order_by(_REQUESTS.c.number)
+    .limit(1)
+)
+"""None is equal to nothing."""
+_OPEN = select_rows(func.count(), func.coalesce(func.sum(func.length(_REQUESTS.c.body)), 0)).where(
+    _REQUESTS.c.model_id == bindparam("its_model"), _REQUESTS.c.done_s.is_(None)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +105,21 @@ def insert_request(
     _require_open(run)
     _require_place(session, row, len(message))
     allowed = within_space(session, run.owner, row, body, asked, limits)
-    request = RequestRow(
-        id=new_id(FUTURE),
-        model_id=row.id,
-        key=key,
-        sequence=sequence,
-        digest=digest,
-        kind=allowed.kind,
-        asked=asked.model_dump(),
-        body=message if allowed is body else encoded(allowed),
-        arrived_s=time.time(),
-    )
-    session.add(request)
+    future = new_id(FUTURE)
+    request = {
+        "id": future,
+        "model_id": row.id,
+        "key": key,
+        "sequence": sequence,
+        "digest": digest,
+        "kind": allowed.kind,
+        "asked": asked.model_dump(),
+        "body": message if allowed is body else encoded(allowed),
+        "arrived_s": time.time(),
+    }
+    session.connection().execute(_ADD, request)
     tell(session, run)
-    return Accepted(_request(request.id, run, row, allowed.kind, asked), run, is_new=True)
+    return Accepted(_request(future, run, row, allowed.kind, asked), run, is_new=True)
 
 
 def _request(future: str, run: Run, model: Model, kind: str, asked: Asked) -> Request:
@@ -126,16 +146,9 @@ def tell(session: Session, run: Run) -> None:
 
 def _known(
     session: Session, model: Model, key: str | None, sequence: int | None
-) -> RequestRow | None:
-    same: list[ColumnElement[bool]] = []
-    if key is not None:
-        same.append(col(RequestRow.key) == key)
-    if sequence is not None:
-        same.append(col(RequestRow.sequence) == sequence)
-    if not same:
-        return None
-    query = select(RequestRow).where(col(RequestRow.model_id) == model.id, or_(*same))
-    return session.exec(query.order_by(col(RequestRow.number))).first()
+) -> "Row[str, str, str, str | None] | None":
+    named = {"its_model": model.id, "its_key": key, "its_sequence": sequence}
+    return session.connection().execute(_KNOWN, named).first()
 
 
 def _require_open(run: Run) -> None:
@@ -156,9 +169,7 @@ def _require_open(run: Run) -> None:
 
 
 def _require_place(session: Session, model: Model, n_bytes: int) -> None:
-    is_open = (col(RequestRow.model_id) == model.id) & col(RequestRow.done_s).is_(None)
-    size = func.coalesce(func.sum(func.length(col(RequestRow.body))), 0)
-    n_open, n_waiting = session.exec(select(func.count(), size).where(is_open)).one()
+    n_open, n_waiting = session.connection().execute(_OPEN, {"its_model": model.id}).one()
     if n_open >= MOST_OPEN:
         raise OverBudget(f"{n_open} ops of the model have no outcome yet, and {MOST_OPEN} may")
     if n_waiting + n_bytes > MOST_WAITING_BYTES:

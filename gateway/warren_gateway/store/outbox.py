@@ -12,13 +12,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
-from sqlalchemy import and_, delete, exists, func, insert, or_
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_
+from sqlalchemy import select as select_rows
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, select
 
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.port import Broker
 from warren_broker.topology import Address, Stream, Topic, WorkQueue
+from warren_gateway.store.statements import table
 from warren_gateway.store.store import GATEWAY, Store, StoreUnavailable
 from warren_gateway.store.tables import OutboxRow
 from warren_schemas.codec.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
@@ -45,6 +47,16 @@ _KINDS: dict[str, type[WorkQueue | Stream | Topic]] = {
 }
 
 log = logging.getLogger(__name__)
+
+_OUTBOX = table(OutboxRow)
+_POST = insert(_OUTBOX)
+_FORGET = delete(_OUTBOX).where(_OUTBOX.c.id.in_(bindparam("sent", expanding=True)))
+_OLDEST = (
+    select_rows(_OUTBOX)
+    .where(_OUTBOX.c.address.not_in(bindparam("busy", expanding=True)))
+    .order_by(_OUTBOX.c.id)
+    .limit(bindparam("n_most"))
+)
 
 
 def post(
@@ -75,7 +87,7 @@ def _insert(session: Session, bodies: Sequence[tuple[Address, bytes]]) -> None:
         for address, body in bodies
     ]
     if rows:
-        session.exec(insert(OutboxRow), params=rows)
+        session.connection().execute(_POST, rows)
 
 
 def is_unsent(session: Session, stream: Stream) -> bool:
@@ -243,11 +255,11 @@ def _next_page(
     busy; True for each that has to wait until another gateway has sent something older to the same
     stream."""
     if sent:
-        session.exec(delete(OutboxRow).where(col(OutboxRow.id).in_(sent)))
-    is_free = col(OutboxRow.address).not_in(busy)
+        session.connection().execute(_FORGET, {"sent": sent})
     if only is None:
-        rows = select(OutboxRow).where(is_free).order_by(col(OutboxRow.id)).limit(n_most)
-        return [(row, False) for row in session.exec(rows)]
+        found = session.connection().execute(_OLDEST, {"busy": list(busy), "n_most": n_most})
+        return [(OutboxRow(**row), False) for row in found.mappings()]
+    is_free = col(OutboxRow.address).not_in(busy)
     older = aliased(OutboxRow)
     is_early = and_(
         col(OutboxRow.address_kind) == "stream",

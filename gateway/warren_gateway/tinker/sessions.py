@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, delete, func, select
 
 from warren_gateway.store.store import Store
@@ -31,6 +32,13 @@ MOST_SESSIONS = 10_000
 """Of one owner."""
 
 
+_OWN_SAMPLER = (
+    select(TinkerSampler)
+    .join(TinkerSession, col(TinkerSession.id) == col(TinkerSampler.session_id))
+    .where(col(TinkerSampler.id) == bindparam("its_id"))
+    .where(col(TinkerSession.owner) == bindparam("its_owner"))
+)
+"""Made once: each sample asks so."""
 _SAMPLER = re.compile(r"[A-Za-z0-9_-]{1,64}:sample:[0-9]{1,19}")
 
 
@@ -221,9 +229,9 @@ def _open(
 
 def _sampler(owner: str, sampler: str, session: Session) -> TinkerSampler:
     is_name = _SAMPLER.fullmatch(sampler) is not None  # no store takes a NUL
-    row = session.get(TinkerSampler, sampler) if is_name else None
-    its_session = session.get(TinkerSession, row.session_id) if row else None
-    if row is None or its_session is None or its_session.owner != owner:
+    named = {"its_id": sampler, "its_owner": owner}
+    row = session.exec(_OWN_SAMPLER, params=named).one_or_none() if is_name else None
+    if row is None:
         raise NoSuchSampler(sampler)
     return row
 

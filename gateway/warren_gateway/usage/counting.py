@@ -8,13 +8,15 @@ Invariants
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import bindparam, update
+from sqlalchemy import select as select_rows
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, SQLModel, col, select
 
+from warren_gateway.store.statements import table
 from warren_gateway.store.tables import RecentUse, UsageRow
 
 DAY_S = 86_400
@@ -37,17 +39,28 @@ class Used:
         return self.training_gpu_s + self.sampling_gpu_s
 
 
+_USED = table(UsageRow)
+_ADD = (
+    update(_USED)
+    .where(_USED.c.run_id == bindparam("its_run"), _USED.c.day == bindparam("its_day"))
+    .values({f.name: _USED.c[f.name] + bindparam(f"more_{f.name}") for f in fields(Used)})
+)
+_LATELY = table(RecentUse)
+_IS_OWNERS = _LATELY.c.owner == bindparam("its_owner")
+_RECENT = select_rows(_LATELY.c.gpu_s, _LATELY.c.at_s).where(_IS_OWNERS).with_for_update()
+_CHANGE_RECENT = update(_LATELY).where(_IS_OWNERS)
+
+
 def count(session: Session, *, run: str, owner: str, used: Used, now_s: float) -> None:
     """Add what a run of this owner has used."""
     if not used:
         return
     day = int(now_s // DAY_S)
-    more = {name: getattr(UsageRow, name) + n for name, n in asdict(used).items() if n}
-    row = (col(UsageRow.run_id) == run) & (col(UsageRow.day) == day)
-    adding = update(UsageRow).where(row).values(**more)
-    if not session.exec(adding).rowcount:
+    more = {f"more_{name}": n for name, n in asdict(used).items()}
+    ours = {"its_run": run, "its_day": day, **more}
+    if not session.connection().execute(_ADD, ours).rowcount:
         _ensure(session, UsageRow(run_id=run, day=day, owner=owner))
-        session.exec(adding)
+        session.connection().execute(_ADD, ours)
     if used.gpu_s:
         _add_recent(session, owner, used.gpu_s, now_s)
 
@@ -55,21 +68,24 @@ def count(session: Session, *, run: str, owner: str, used: Used, now_s: float) -
 def recent_use(session: Session, owners: Iterable[str], now_s: float) -> dict[str, float]:
     """GPU-seconds of each owner as they count now; of those who have used some."""
     query = select(RecentUse).where(col(RecentUse.owner).in_(list(owners)))
-    return {row.owner: _decayed(row, now_s) for row in session.exec(query)}
+    return {row.owner: _decayed(row.gpu_s, row.at_s, now_s) for row in session.exec(query)}
 
 
 def _add_recent(session: Session, owner: str, gpu_s: float, now_s: float) -> None:
     """Runs of one owner add one after the other: the row is locked."""
-    row = session.get(RecentUse, owner, with_for_update=True)
+    ours = {"its_owner": owner}
+    row = session.connection().execute(_RECENT, ours).first()
     if row is None:
         _ensure(session, RecentUse(owner=owner, at_s=now_s))
-        row = session.get_one(RecentUse, owner, with_for_update=True)
-    row.gpu_s, row.at_s = _decayed(row, now_s) + gpu_s, max(now_s, row.at_s)
+        row = session.connection().execute(_RECENT, ours).one()
+    used_s, at_s = row
+    now = {"gpu_s": _decayed(used_s, at_s, now_s) + gpu_s, "at_s": max(now_s, at_s)}
+    session.connection().execute(_CHANGE_RECENT, ours | now)
 
 
-def _decayed(row: RecentUse, now_s: float) -> float:
+def _decayed(used_s: float, at_s: float, now_s: float) -> float:
     """A clock that was set back makes nothing grow."""
-    return row.gpu_s * 0.5 ** (max(0.0, now_s - row.at_s) / HALF_LIFE_S)
+    return used_s * 0.5 ** (max(0.0, now_s - at_s) / HALF_LIFE_S)
 
 
 def _ensure(session: Session, row: SQLModel) -> None:

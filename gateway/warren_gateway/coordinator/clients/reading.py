@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, cast
 
+from sqlalchemy import bindparam
+from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.clients.order import in_turn
@@ -12,6 +14,7 @@ from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
 from warren_gateway.store.clock import store_time_s
+from warren_gateway.store.statements import table
 from warren_gateway.store.tables import Checkpoint, RequestRow, Run, SnapshotRow
 from warren_schemas.codec.wire import decode
 from warren_schemas.training import LoadState, Op, OpBody, PublishPolicy, SaveState
@@ -24,6 +27,17 @@ MOST_BODIES = 64
 
 _OF_KEPT = (SaveState, LoadState, PublishPolicy)
 """Ops that become others by what is kept of the model."""
+
+_REQUESTS = table(RequestRow)
+_HEADS = (
+    select_rows(_REQUESTS.c.id, _REQUESTS.c.number, _REQUESTS.c.sequence, _REQUESTS.c.arrived_s)
+    .where(_REQUESTS.c.model_id == bindparam("its_model"))
+    .where(_REQUESTS.c.done_s.is_(None), _REQUESTS.c.op.is_(None))
+    .order_by(_REQUESTS.c.number)
+)
+_BODIES = select_rows(_REQUESTS.c.id, _REQUESTS.c.asked, _REQUESTS.c.body).where(
+    _REQUESTS.c.id.in_(bindparam("its_ids", expanding=True))
+)
 
 
 class Transact(Protocol):
@@ -141,26 +155,17 @@ def take_in(state: CoordinatorState, seen: Seen) -> None:
 
 
 def _heads(session: Session, model: str) -> list[Arrived]:
-    columns = select(
-        RequestRow.id, RequestRow.number, RequestRow.sequence, RequestRow.arrived_s
-    ).where(
-        col(RequestRow.model_id) == model,
-        col(RequestRow.done_s).is_(None),
-        col(RequestRow.op).is_(None),
-    )
-    return [
-        Arrived(id_, number or 0, sequence, arrived_s)
-        for id_, number, sequence, arrived_s in session.exec(
-            columns.order_by(col(RequestRow.number))
-        )
-    ]
+    heads = session.connection().execute(_HEADS, {"its_model": model})
+    return [Arrived(*head) for head in heads]
 
 
 def _bodies(session: Session, ready: Sequence[Arrived]) -> dict[str, tuple[Asked, OpBody]]:
-    query = select(RequestRow).where(col(RequestRow.id).in_([one.id for one in ready]))
-    return {row.id: (Asked.model_validate(row.asked), _op(row)) for row in session.exec(query)}
+    if not ready:
+        return {}
+    rows = session.connection().execute(_BODIES, {"its_ids": [one.id for one in ready]})
+    return {id_: (Asked.model_validate(asked), _op(body)) for id_, asked, body in rows}
 
 
-def _op(row: RequestRow) -> OpBody:
-    assert row.body is not None, "a request keeps its op until that is in the log"
-    return cast("Op", decode(row.body).items[0]).body
+def _op(body: bytes | None) -> OpBody:
+    assert body is not None, "a request keeps its op until that is in the log"
+    return cast("Op", decode(body).items[0]).body

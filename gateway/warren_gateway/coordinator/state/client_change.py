@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import delete, insert, update
+from sqlalchemy import bindparam, delete, insert, update
 from sqlmodel import Session, col
 
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.store.outbox import post
+from warren_gateway.store.statements import table
 from warren_gateway.store.tables import RequestRow, SnapshotRow
 from warren_schemas.codec.wire import encode
 from warren_schemas.control import RequestsAnswered
@@ -22,6 +23,11 @@ from warren_schemas.training import OpFailed, OpResult
 
 Answered = Callable[[ModelId, Mapping[str, OpResult] | None], None]
 """Told of a model, and of the outcomes of its requests that are committed; None: all of them have one."""
+
+_REQUESTS = table(RequestRow)
+_CHANGE_OPEN = update(_REQUESTS).where(
+    _REQUESTS.c.id == bindparam("its_id"), _REQUESTS.c.done_s.is_(None)
+)
 
 
 @dataclass(slots=True)
@@ -46,17 +52,22 @@ class ClientChange:
 
     def apply(self, session: Session, model_id: str) -> None:
         if self.taken:
-            for request, op in self.taken.items():
-                values = {"op": op, "body": None}
-                session.exec(_open(request).values(**values))
+            taken = [
+                {"its_id": request, "op": op, "body": None} for request, op in self.taken.items()
+            ]
+            session.connection().execute(_CHANGE_OPEN, taken)
         self._apply_outcomes(session, model_id)
         self._apply_snapshots(session, model_id)
 
     def _apply_outcomes(self, session: Session, model_id: str) -> None:
         now_s = time.time()
-        for request, result in self.outcomes.items():
-            values = {"outcome": encode([result]), "done_s": now_s, "body": None}
-            session.exec(_open(request).values(**values))
+        if self.outcomes:
+            done = {"done_s": now_s, "body": None}
+            outcomes = [
+                {"its_id": request, "outcome": encode([result]), **done}
+                for request, result in self.outcomes.items()
+            ]
+            session.connection().execute(_CHANGE_OPEN, outcomes)
         if self.ended is not None:
             left = update(RequestRow).where(
                 col(RequestRow.model_id) == model_id, col(RequestRow.done_s).is_(None)
@@ -80,10 +91,6 @@ class ClientChange:
         older = (col(SnapshotRow.model_id) == model_id) & col(SnapshotRow.name).in_(names)
         session.exec(delete(SnapshotRow).where(older))
         session.exec(insert(SnapshotRow), params=self.snapshots)
-
-
-def _open(request: str) -> Any:
-    return update(RequestRow).where(col(RequestRow.id) == request, col(RequestRow.done_s).is_(None))
 
 
 def failure(model: ModelId, reason: str, *, is_users: bool) -> OpResult:

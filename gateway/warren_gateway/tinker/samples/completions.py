@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import ColumnElement, exists, true
+from sqlalchemy import ColumnElement, bindparam, exists, true
 from sqlmodel import Session, col, delete, func, select, update
 
 from warren_gateway.store.clock import store_time_s
+from warren_gateway.store.statements import table
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample, TinkerSampler
 
@@ -28,6 +29,14 @@ CLONE = 1_000_000_000
 
 Clone = tuple[str, int]
 """A sampler's id, and which of its clones."""
+
+_SAMPLERS = table(TinkerSampler)
+_COUNT = (
+    update(_SAMPLERS)
+    .where(_SAMPLERS.c.id == bindparam("its_id"))
+    .values(n_completed=_SAMPLERS.c.n_completed + 1)
+    .returning(_SAMPLERS.c.n_completed)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +61,8 @@ def clone_of(name: str) -> Clone:
 
 def next_completion(session: Session, sampler: str) -> int | None:
     """Its number. None where the sampler is gone, so that nobody asks."""
-    n_completed = col(TinkerSampler.n_completed)
-    counting = (
-        update(TinkerSampler)
-        .where(col(TinkerSampler.id) == sampler)
-        .values(n_completed=n_completed + 1)
-        .returning(n_completed)
-    )
-    return session.exec(counting).scalar_one_or_none()
+    counted = session.connection().execute(_COUNT, {"its_id": sampler})
+    return counted.scalar_one_or_none()
 
 
 class CompletionRows:

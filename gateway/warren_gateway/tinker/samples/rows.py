@@ -13,13 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from sqlalchemy import ColumnElement, or_
+from sqlalchemy import Executable, bindparam, update
+from sqlalchemy import select as select_rows
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlmodel import Session, col, update
+from sqlmodel import Session, col
 
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
+from warren_gateway.store.statements import table
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample
 from warren_gateway.tinker.samples.completions import clone_of, next_completion, sweep
@@ -29,6 +31,30 @@ from warren_schemas.ids import ModelId
 
 HELD_S = 15.0
 """So long after its holder's last word is a sample left to it."""
+
+_SAMPLES = table(TinkerSample)
+_IS_IT = _SAMPLES.c.id == bindparam("its_id")
+_IS_LOST = (
+    _SAMPLES.c.done_s.is_not(None) & _SAMPLES.c.outcome.is_(None) & _SAMPLES.c.failure.is_(None)
+)
+_CHANGE = update(_SAMPLES).where(_IS_IT)
+_LOCK_OPEN = (
+    select_rows(_SAMPLES.c.sampler).where(_IS_IT, _SAMPLES.c.done_s.is_(None)).with_for_update()
+)
+
+
+def _adding(insert: sqlite.Insert | postgresql.Insert) -> Executable:
+    """Where there is one that was lost it takes its place."""
+    adding = insert.on_conflict_do_update(
+        index_elements=[_SAMPLES.c.id], set_=dict(insert.excluded), where=_IS_LOST
+    )
+    return adding.returning(_SAMPLES.c.id)
+
+
+_ADD = {
+    "sqlite": _adding(sqlite.insert(_SAMPLES)),
+    "postgresql": _adding(postgresql.insert(_SAMPLES)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,44 +149,32 @@ class SampleRows:
 def _add(row: TinkerSample, failed: FailedSample | None, is_shared: bool, session: Session) -> bool:
     """The insert waits for another gateway's of the same name; one that was lost is asked anew."""
     row.held_until_s = store_time_s(session) + HELD_S
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
-    values = row.model_dump()
-    adding = insert(TinkerSample).values(**values)
-    adding = adding.on_conflict_do_update(
-        index_elements=[col(TinkerSample.id)],
-        set_=values,
-        where=col(TinkerSample.done_s).is_not(None) & ~_has_outcome(),
-    )
-    is_new = session.exec(adding.returning(col(TinkerSample.id))).first() is not None
+    adding = _ADD[session.get_bind().dialect.name]
+    is_new = session.connection().execute(adding, row.model_dump()).first() is not None
     if is_new and failed is not None:
         _end(row.id, failed, is_shared, session)
     return is_new
 
 
-def _has_outcome() -> ColumnElement[bool]:
-    return or_(col(TinkerSample.outcome).is_not(None), col(TinkerSample.failure).is_not(None))
-
-
 def _end(name: str, outcome: Sampled | None, is_shared: bool, session: Session) -> None:
-    row = session.get(TinkerSample, name, with_for_update=True)
-    if row is None or row.done_s is not None:
+    sampler = session.connection().execute(_LOCK_OPEN, {"its_id": name}).scalar_one_or_none()
+    if sampler is None:
         return
-    row.asked, row.done_s = None, store_time_s(session)
-    row.completion = next_completion(session, row.sampler)
+    end: dict[str, object] = {"asked": None, "done_s": store_time_s(session)}
+    end["completion"] = next_completion(session, sampler)
     if isinstance(outcome, FailedSample):
-        row.failure, row.is_users = outcome.reason, outcome.is_users
+        end |= {"failure": outcome.reason, "is_users": outcome.is_users}
     else:
-        row.outcome = outcome
+        end["outcome"] = outcome
+    session.connection().execute(_CHANGE, {"its_id": name, **end})
     if is_shared:
-        _tell(session, row)
+        _tell(session, name, sampler)
 
 
-def _tell(session: Session, row: TinkerSample) -> None:
+def _tell(session: Session, name: str, sampler: str) -> None:
     """Gateways where a client waits for it, or for any of its sampler."""
-    requests = (row.id, row.sampler)
-    told = RequestsAnswered(
-        envelope=Envelope(), answered_model=ModelId(row.sampler), requests=requests
-    )
+    requests = (name, sampler)
+    told = RequestsAnswered(envelope=Envelope(), answered_model=ModelId(sampler), requests=requests)
     post(session, MODEL_ANSWERS, told)
 
 
@@ -188,7 +202,7 @@ def _cancel(owner: str, name: str, is_shared: bool, session: Session) -> None:
         return
     session.delete(row)
     if is_shared:
-        _tell(session, row)
+        _tell(session, row.id, row.sampler)
 
 
 def _hold(gateway: str, session: Session) -> set[str]:
