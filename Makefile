@@ -152,8 +152,8 @@ $(COOKBOOK): tinker_cookbook.txt $(TINKER)
 		> $$(echo .venv-tinker-cookbook/lib/python*/site-packages)/zz_warren.pth
 	touch $@
 
-tinker-compat: install $(TINKER) $(COOKBOOK)  ## Run recipes of Tinker's cookbook, try every method of its SDKs, older ones too, and write the table of docs/tinker.md
-	$(BIN)/python -m pytest -m ecosystem_all tests/ecosystems/tinker/test_cookbook.py $(ARGS)
+tinker-compat: install $(TINKER) $(COOKBOOK) $(OPENREWARD)  ## Run recipes of Tinker's cookbook and loops whose deployment is killed, try every method of its SDKs, older ones too, and write the table of docs/tinker.md
+	$(BIN)/python -m pytest -m ecosystem_all tests/ecosystems/tinker $(ARGS)
 	set -e; for version in $(OLD_SDKS); do folder=.venv-tinker-$$version; \
 		test -x $$folder/bin/python || $(PYTHON) -m venv $$folder; \
 		test -e $$folder/installed || { $$folder/bin/python -m pip install $(PIP_FLAGS) --requirement tinker.txt; \

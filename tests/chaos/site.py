@@ -9,7 +9,6 @@ import contextlib
 import os
 import secrets
 import signal
-import socket
 import stat
 import tempfile
 from collections.abc import AsyncGenerator
@@ -23,7 +22,7 @@ from tests.chaos.proxy import Proxy
 from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.private_postgres import USER, PrivatePostgres
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.processes import end, free_port, wait_until
+from tests.support.processes import end, free_port, listens, wait_until
 
 import warren
 from warren import Client
@@ -248,13 +247,5 @@ def let_others_in(folder: Path) -> Path:
 
 
 def _until_listening(part: Part, port: int) -> None:
-    def is_listening() -> bool:
-        with (
-            contextlib.suppress(OSError),
-            socket.create_connection(("127.0.0.1", port), 1.0),
-        ):
-            return True
-        return False
-
     assert part.process is not None
-    wait_until(is_listening, part.process, deadline_s=PATIENCE_S, log_path=part.log_path)
+    wait_until(lambda: listens(port), part.process, deadline_s=PATIENCE_S, log_path=part.log_path)

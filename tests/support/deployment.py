@@ -1,10 +1,8 @@
 """A deployment of real processes: gateway, GPU worker, env workers, each with its own log."""
 
 import asyncio
-import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
@@ -16,7 +14,7 @@ import pytest
 from tests.support.built_models import share_models
 from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.private_postgres import PrivatePostgres, patient_database
-from tests.support.processes import end, free_port, spawn, wait_until
+from tests.support.processes import end, free_port, listens, spawn, wait_until
 
 import warren
 from warren import Client
@@ -90,9 +88,7 @@ class Site:
         await asyncio.to_thread(self.processes[name].wait)
 
     def is_listening(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
-            return True
-        return False
+        return listens(self.port)
 
     def log(self, name: str) -> Path:
         return self.home / f"{name}.log"

@@ -5,7 +5,6 @@ own and has an epmd of its own. The process that we start is the Erlang VM itsel
 kills the broker and `pause` really stops it.
 """
 
-import contextlib
 import glob
 import os
 import secrets
@@ -21,7 +20,14 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 from tests.support.patience import PATIENCE_S, STOP_S
-from tests.support.processes import end, free_port, signal_group, spawn, wait_until
+from tests.support.processes import (
+    end,
+    free_port,
+    listens,
+    signal_group,
+    spawn,
+    wait_until,
+)
 from typing_extensions import TypedDict
 
 AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
@@ -80,15 +86,10 @@ class PrivateRabbit:
     def _spawn_epmd(self) -> "subprocess.Popen[bytes]":
         """Nodes look for it once, as they boot: it listens when this returns."""
 
-        def is_listening() -> bool:
-            with contextlib.suppress(OSError), socket.create_connection(address, 1.0):
-                return True
-            return False
-
-        address, log_path = ("127.0.0.1", self._epmd_port), self.folder / "epmd.log"
+        log_path = self.folder / "epmd.log"
         command = ["epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1"]
         epmd = spawn(command, log_path=log_path)
-        wait_until(is_listening, epmd, deadline_s=PATIENCE_S, log_path=log_path)
+        wait_until(lambda: listens(self._epmd_port), epmd, deadline_s=PATIENCE_S, log_path=log_path)
         return epmd
 
     def wait_until_ready(self) -> None:

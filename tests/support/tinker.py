@@ -33,9 +33,9 @@ class Wire:
             assert response.status == status, told
             return told
 
-    async def session(self) -> str:
+    async def session(self, *tags: str) -> str:
         body: Json = {
-            "tags": [],
+            "tags": tags,
             "sdk_version": "9.9",
             "type": "create_session",
             "unheard": {"of": 1},

@@ -7,6 +7,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.base_models.problems import UnusableBaseModel
 from warren_gateway.models.service import Models
 from warren_gateway.runs.service import KeyReused
+from warren_gateway.store.tables import TinkerSession
 from warren_gateway.tinker.paths import KeptPath, key_of, model_name
 from warren_gateway.tinker.runs import Trained
 from warren_schemas.config import FullUpdate, LoraUpdate, Update
@@ -20,6 +21,8 @@ from warren_schemas.tinker.requests import (
 
 IDLE_S = 600.0
 """A client that is silent for so long has its models saved and closed."""
+DETERMINISTIC = "deterministic"
+"""Tag of a session whose models share no batches: the protocol has no place for it, and a recipe's user sets tags."""
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 _MLP = ("gate_proj", "up_proj", "down_proj")
 
@@ -28,7 +31,9 @@ class CantCreate(ValueError):
     """There can be no such model here; says why."""
 
 
-async def created(models: Models, viewer: Viewer, asked: CreateModelAsked) -> str:
+async def created(
+    models: Models, viewer: Viewer, session: TinkerSession, asked: CreateModelAsked
+) -> str:
     """The model's name. Raises `CantCreate`, and what `Models.create` raises."""
     _require_adamw(asked.optimizer_config)
     name = model_name(asked.session_id, asked.model_seq_id)
@@ -36,6 +41,7 @@ async def created(models: Models, viewer: Viewer, asked: CreateModelAsked) -> st
         base_model=asked.base_model,
         update=_update(asked.lora_config),
         seed=_seed(asked.lora_config),
+        deterministic=DETERMINISTIC in session.tags,
         name=name,
         key=key_of(name),
         metadata=asked.user_metadata,
@@ -45,7 +51,12 @@ async def created(models: Models, viewer: Viewer, asked: CreateModelAsked) -> st
 
 
 async def created_from(
-    models: Models, viewer: Viewer, asked: LoadNew, source: Trained, path: KeptPath
+    models: Models,
+    viewer: Viewer,
+    session: TinkerSession,
+    asked: LoadNew,
+    source: Trained,
+    path: KeptPath,
 ) -> str:
     """Like the model that the checkpoint is of. Raises `CantCreate`, and what `Models.create` raises."""
     _require_adamw(asked.optimizer_config)
@@ -56,6 +67,7 @@ async def created_from(
         base_model=source.spec.base_model,
         update=source.spec.update,
         seed=source.spec.seed,
+        deterministic=DETERMINISTIC in session.tags,
         name=name,
         key=key_of(name),
         begin_from=BeginFrom(checkpoint=f"{source.id}/{path.name}", optimizer=asked.optimizer),

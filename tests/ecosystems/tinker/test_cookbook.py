@@ -1,23 +1,24 @@
 """Recipes of Tinker's cookbook, unmodified, against a deployment: the cookbook's own Python runs them."""
 
-import json
-import os
-import subprocess
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.ecosystems.tinker.cookbook import (
+    CHAT_SL,
+    N_CHAT_SL_STEPS,
+    Cookbook,
+    Rows,
+    cookbook_in,
+)
 from tests.ecosystems.tinker.lettered import build_lettered
-from tests.ecosystems.tinker.table import BASE, ROOT, Up, deployed
+from tests.ecosystems.tinker.table import BASE, Up, deployed
 from tests.support.base_models import tiny_models
-from tests.support.patience import PATIENCE_S, several_waits
+from tests.support.patience import several_waits
 
 __all__ = ["tiny_models"]
 
 pytestmark = [pytest.mark.ecosystem_all, several_waits]
-PYTHON = str(ROOT / ".venv-tinker-cookbook" / "bin" / "python")
-ALL = ("renderer_name=role_colon", f"model_name={BASE}", "eval_every=0")
 RL = (
     "env=arithmetic",
     "group_size=4",
@@ -28,45 +29,6 @@ RL = (
 )
 ON_POLICY = "loss_fn=importance_sampling"
 
-Rows = Sequence[Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class Cookbook:
-    up: Up
-    folder: Path
-    """Where recipes run, and where they look for the tokenizer of the base model's name."""
-
-    def cook(self, recipe: str, *arguments: str, log: str = "log") -> None:
-        done = subprocess.run(
-            [PYTHON, "-m", f"tinker_cookbook.recipes.{recipe}", *arguments, f"log_path={log}"],
-            cwd=self.folder,
-            env=os.environ | self._settings,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-
-    @property
-    def _settings(self) -> dict[str, str]:
-        return {
-            "TINKER_BASE_URL": self.up.url,
-            "TINKER_API_KEY": self.up.key,
-            "HF_HUB_OFFLINE": "1",
-        }
-
-    def rows(self, of: str, log: str = "log") -> Rows:
-        """What was written down of each step that has such a number."""
-        lines = (self.folder / log / "metrics.jsonl").read_text().splitlines()
-        return [row for row in map(json.loads, lines) if of in row]
-
-    def saved(self, log: str = "log") -> str:
-        """The newest state to go on from."""
-        lines = (self.folder / log / "checkpoints.jsonl").read_text().splitlines()
-        return json.loads(lines[-1])["state_path"]
-
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory, tiny_models: dict[str, str]) -> Generator[Up]:
@@ -76,33 +38,19 @@ def up(tmp_path_factory: pytest.TempPathFactory, tiny_models: dict[str, str]) ->
         yield up
 
 
-def cookbook_in(folder: Path, up: Up) -> Cookbook:
-    name = folder / BASE
-    name.parent.mkdir()
-    name.symlink_to(up.model)
-    return Cookbook(up, folder)
-
-
 @pytest.fixture
 def cookbook(up: Up, tmp_path: Path) -> Cookbook:
-    return cookbook_in(tmp_path, up)
+    return cookbook_in(tmp_path, up.url, up.key, up.model)
 
 
 @pytest.fixture(scope="module")
 def taught(up: Up, tmp_path_factory: pytest.TempPathFactory) -> Cookbook:
     """Fine-tuned on sums: its adapter is no longer the one that does nothing."""
-    taught = cookbook_in(tmp_path_factory.mktemp("taught"), up)
-    sums = [(first, second) for first in range(4) for second in range(4)]
-    lines = [json.dumps({"messages": said(*each)}) for each in sums]
-    (taught.folder / "sums.jsonl").write_text("\n".join([*lines, ""]))
-    asked = ("dataset=sums.jsonl", "batch_size=4", "num_epochs=6", "lora_rank=8")
-    taught.cook("chat_sl.train", *ALL, *asked, "learning_rate=1e-2")
+    folder = tmp_path_factory.mktemp("taught")
+    taught = cookbook_in(folder, up.url, up.key, up.model)
+    taught.write_sums()
+    taught.cook("chat_sl.train", *CHAT_SL)
     return taught
-
-
-def said(first: int, second: int) -> list[dict[str, str]]:
-    question = {"role": "user", "content": f"What is {first} + {second}?"}
-    return [question, {"role": "assistant", "content": f"{first + second}"}]
 
 
 def apart(rows: Rows) -> float:
@@ -112,7 +60,7 @@ def apart(rows: Rows) -> float:
 
 def test_chat_sl_learns_from_a_file(taught: Cookbook) -> None:
     nll = [row["train_mean_nll"] for row in taught.rows(of="train_mean_nll")]
-    assert len(nll) == 24
+    assert len(nll) == N_CHAT_SL_STEPS
     assert nll[-1] < nll[0] - 0.5
 
 
@@ -126,7 +74,7 @@ def test_chat_sl_learns_from_a_file(taught: Cookbook) -> None:
 )
 def test_math_rl_is_on_policy(taught: Cookbook, cookbook: Cookbook, asked: Sequence[str]) -> None:
     load = f"load_checkpoint_path={taught.saved()}"
-    cookbook.cook("math_rl.train", *ALL, *RL, *asked, ON_POLICY, load, "max_steps=3")
+    cookbook.cook("math_rl.train", *RL, *asked, ON_POLICY, load, "max_steps=3")
     rows = cookbook.rows(of="progress/batch")
     assert [row["progress/batch"] for row in rows] == [0, 1, 2]
     assert apart(rows) < 1e-6
@@ -134,12 +82,12 @@ def test_math_rl_is_on_policy(taught: Cookbook, cookbook: Cookbook, asked: Seque
 
 def test_math_rl_asynchronous(taught: Cookbook, cookbook: Cookbook) -> None:
     asked = ("max_steps_off_policy=1", "loss_fn=ppo", f"load_checkpoint_path={taught.saved()}")
-    cookbook.cook("math_rl.train", *ALL, *RL, *asked, "max_steps=3")
+    cookbook.cook("math_rl.train", *RL, *asked, "max_steps=3")
     assert len(cookbook.rows(of="optim/kl_sample_train_v2")) == 3
 
 
 def test_math_rl_goes_on_with_its_optimizer(cookbook: Cookbook) -> None:
-    asked = (*ALL, *RL, ON_POLICY, "save_every=1", "behavior_if_log_dir_exists=resume")
+    asked = (*RL, ON_POLICY, "save_every=1", "behavior_if_log_dir_exists=resume")
     cookbook.cook("math_rl.train", *asked, "max_steps=1")
     cookbook.cook("math_rl.train", *asked, "max_steps=2")
     rows = cookbook.rows(of="progress/batch")
@@ -149,7 +97,7 @@ def test_math_rl_goes_on_with_its_optimizer(cookbook: Cookbook) -> None:
 
 def test_guess_number(cookbook: Cookbook) -> None:
     asked = ("batch_size=2", "group_size=2", "max_tokens=4", "max_steps=1")
-    cookbook.cook("multiplayer_rl.guess_number.train", *ALL, *asked)
+    cookbook.cook("multiplayer_rl.guess_number.train", *asked)
     assert apart(cookbook.rows(of="progress/batch")) < 1e-6
 
 
@@ -157,7 +105,6 @@ def test_text_arena(cookbook: Cookbook) -> None:
     data = ("num_train_datapoints=8", "num_test_datapoints=2")
     cookbook.cook(
         "multiplayer_rl.text_arena.train",
-        *ALL,
         *data,
         "batch_size=4",
         "max_tokens=8",

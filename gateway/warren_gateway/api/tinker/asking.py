@@ -17,6 +17,7 @@ from warren_gateway.models.problems import (
     NoSuchTrainable,
     RequestConflict,
 )
+from warren_gateway.store.tables import TinkerSession
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_gateway.tinker.sessions import NoSuchSession
@@ -84,9 +85,9 @@ async def trained_model(call: Call[TakesT], name: str) -> Trained:
         raise no_such("model", name) from error
 
 
-async def require_session(call: Call[TakesT], session_id: str) -> None:
-    """It is the caller's own. Raises `Refusal`."""
+async def own_session(call: Call[TakesT], session_id: str) -> TinkerSession:
+    """Of the caller. Raises `Refusal`."""
     try:
-        await call.parts.tinker.sessions.find(call.owner, session_id)
+        return await call.parts.tinker.sessions.find(call.owner, session_id)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error

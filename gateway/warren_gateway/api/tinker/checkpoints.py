@@ -5,7 +5,7 @@ from dataclasses import replace
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, reply
-from warren_gateway.api.tinker.asking import require_session
+from warren_gateway.api.tinker.asking import own_session
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.kept import CHECKPOINT, kept_of, named, no_checkpoint, require_kept
 from warren_gateway.api.tinker.route import tinker_route
@@ -92,7 +92,7 @@ async def _slot(call: Call[CopyWeights]) -> str:
     """Name of the training run: the same one where the request comes again. Raises `Refusal`."""
     takes = call.takes
     if takes.session_id is not None and takes.model_seq_id is not None:
-        await require_session(call, takes.session_id)
+        await own_session(call, takes.session_id)
         return model_name(takes.session_id, takes.model_seq_id)
     if takes.destination_project_id is None:
         raise invalid("Tell destination_project_id, or session_id and model_seq_id")

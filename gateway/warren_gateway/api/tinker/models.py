@@ -5,8 +5,8 @@ from pydantic import ValidationError
 
 from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.asking import (
+    own_session,
     read_as,
-    require_session,
     skipped,
     submitted,
     trained_model,
@@ -34,10 +34,10 @@ from warren_schemas.users.access import KeyScope
 
 async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamResponse:
     takes = call.takes
-    await require_session(call, takes.session_id)
+    session = await own_session(call, takes.session_id)
     _require_trainer(call, takes.base_model)
     try:
-        name = await created(call.parts.models, call.viewer, takes)
+        name = await created(call.parts.models, call.viewer, session, takes)
     except CantCreate as error:
         raise invalid(f"{error}") from error
     return reply(Future(request_id=f"{name}:create", model_id=name))
@@ -59,10 +59,10 @@ async def load_weights(call: Call[LoadAsked]) -> web.StreamResponse:
 
 
 async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamResponse:
-    await require_session(call, takes.session_id)
+    session = await own_session(call, takes.session_id)
     try:
         source = await _kept(call, takes.path)
-        name = await created_from(call.parts.models, call.viewer, takes, *source)
+        name = await created_from(call.parts.models, call.viewer, session, takes, *source)
     except (CantCreate, InvalidPath, NoSuchTrained, NoSuchKept, InvalidOp) as error:
         raise invalid(f"{_said(error, takes.path)}") from error
     return reply(Future(request_id=f"{name}:load", model_id=name))

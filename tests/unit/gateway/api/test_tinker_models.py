@@ -106,6 +106,17 @@ async def test_a_model_waits_where_no_trainer_is_heard_of_yet(ann: Wire) -> None
     assert (await ann.post("create_model", asked))["model_id"] == f"{session}:train:0"
 
 
+@pytest.mark.parametrize("tags", [(), ("of-mine", "deterministic")])
+async def test_models_of_a_session_with_the_tag_share_no_batches(
+    gateway: Gateway, ann: Wire, tags: tuple[str, ...]
+) -> None:
+    asked: Json = {"session_id": await ann.session(*tags), "model_seq_id": 0, "base_model": BASE}
+    name = (await ann.post("create_model", asked))["model_id"]
+    model = await gateway.parts.models.find(Viewer("ann"), key_of(name))
+    assert model is not None
+    assert model.deterministic == ("deterministic" in tags)
+
+
 async def test_what_is_not_offered_says_what_is(ann: Wire) -> None:
     told = await ann.post("create_custom_loss", {}, status=404)
     assert "forward_backward_custom takes it" in told["detail"]
