@@ -2,6 +2,8 @@
 
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import model_validator
 
 from warren_schemas.base import Frozen
@@ -29,6 +31,13 @@ class TokenBatch(Frozen):
     critic, the reward that was given after the token, as it is."""
     sampling_mask: SamplingMask | None = None
     """What each token under the mask was sampled from; None: the whole vocabulary."""
+    targets_N: TokenIds | None = None
+    """What is trained in the place of each token, which stays what later tokens follow on; None: the token itself."""
+
+    @property
+    def trained_N(self) -> NDArray[np.int32]:
+        """Whose logprobs the loss is made of."""
+        return self.ids_N if self.targets_N is None else self.targets_N
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
@@ -41,7 +50,9 @@ class TokenBatch(Frozen):
         n_in_sequences = int(self.lengths_B.sum())
         if n_in_sequences != n or n == 0:
             raise ValueError(f"lengths add up to {n_in_sequences}, and there are {n} tokens")
-        if wrong := fault(self.sampling_mask, self.ids_N):
+        if self.targets_N is not None and self.targets_N.size != n:
+            raise ValueError(f"arrays differ in length: {n} ids, {self.targets_N.size} targets")
+        if wrong := fault(self.sampling_mask, self.trained_N):
             raise ValueError(wrong)
         if (
             self.sampling_mask is not None

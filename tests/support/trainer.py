@@ -214,7 +214,8 @@ def reference_logprobs(model: nn.Module, batch: TokenBatch, temperature: float) 
     for place in sequences(batch):
         ids_T = torch.tensor(batch.ids_N[place].astype(np.int64))
         logits_TV = model(input_ids=ids_T[None]).logits[0] / temperature
-        logprobs_T = logits_TV.log_softmax(-1)[:-1].gather(1, ids_T[1:, None])[:, 0]
+        targets_T = torch.tensor(batch.trained_N[place].astype(np.int64))
+        logprobs_T = logits_TV.log_softmax(-1)[:-1].gather(1, targets_T[1:, None])[:, 0]
         rows.append(torch.cat([logprobs_T.new_zeros(1), logprobs_T]))
     return torch.cat(rows)
 

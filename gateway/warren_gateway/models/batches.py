@@ -48,7 +48,7 @@ def _faults(datum: Datum, kind: str, *, is_supervised: bool) -> list[str]:
     n_tokens = datum.ids.size
     if n_tokens == 0:
         faults.append("it has no tokens")
-    for name in (*wanted, "mask"):
+    for name in (*wanted, "mask", "targets"):
         values = _of(datum, name)
         if values is not None and values.size != n_tokens:
             faults.append(f"{values.size} {name} for {n_tokens} ids")
@@ -71,7 +71,14 @@ def _joined(data: Sequence[Datum], *, is_supervised: bool) -> TokenBatch:
         mask_N=np.concatenate(masks),
         logprobs_N=logprobs_N,
         weights_N=weights_N,
+        targets_N=_targets_N(data),
     )
+
+
+def _targets_N(data: Sequence[Datum]) -> NDArray[np.int32] | None:
+    if all(datum.targets is None for datum in data):
+        return None
+    return np.concatenate([d.ids if d.targets is None else d.targets for d in data])
 
 
 def _weights_T(datum: Datum) -> NDArray[np.float32]:

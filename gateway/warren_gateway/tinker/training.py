@@ -2,7 +2,7 @@
 
 The protocol's tensors stand at the token before the one that they are of: `target_tokens[t]` comes after
 `model_input[t]`. Ours stand at the token itself, so each sequence gets its last target behind it, and each array a 0
-in front.
+in front. Targets that are other tokens than the input's next ones are told beside it.
 
 Legend: `_T` tokens of the protocol's input, `_S` those of the whole sequence, one more.
 """
@@ -103,23 +103,31 @@ def _translated(datum: messages.Datum, loss: Loss) -> Datum:
     targets_T = _array(datum, "target_tokens", inputs_T.size)
     if targets_T is None:
         raise CantTrain("target_tokens are missing")
-    if not np.array_equal(targets_T[:-1], inputs_T[1:]):
-        raise CantTrain(
-            "target_tokens are not the tokens of model_input one place further; other targets are"
-            " not offered here"
-        )
+    if not _are_ids(targets_T):
+        raise CantTrain("target_tokens has what can't be a token's id")
     ids_S = np.append(inputs_T, targets_T[-1:]).astype(np.int32)
+    targets_S = None
+    if not np.array_equal(targets_T[:-1], inputs_T[1:]):
+        targets_S = np.append(inputs_T[:1], targets_T).astype(np.int32)
     if loss.kind == "cross_entropy":
         weights_T = _array(datum, "weights", inputs_T.size)
         weights_S = _behind(np.zeros(inputs_T.size) if weights_T is None else weights_T)
-        return Datum(ids=ids_S, weights=weights_S, mask=_everything(ids_S))
+        mask_S = _everything(ids_S)
+        return Datum(ids=ids_S, targets=targets_S, weights=weights_S, mask=mask_S)
     advantages_T = _array(datum, "advantages", inputs_T.size)
     logprobs_T = _array(datum, "logprobs", inputs_T.size)
     if advantages_T is None or logprobs_T is None:
         raise CantTrain(f"{loss.kind} needs advantages and logprobs")
     return Datum(
-        ids=ids_S, advantages=_behind(advantages_T), logprobs=_behind(np.minimum(logprobs_T, 0.0))
+        ids=ids_S,
+        targets=targets_S,
+        advantages=_behind(advantages_T),
+        logprobs=_behind(np.minimum(logprobs_T, 0.0)),
     )
+
+
+def _are_ids(values_T: "NDArray[np.generic]") -> bool:
+    return bool(np.array_equal(values_T, np.abs(values_T.astype(np.int32))))
 
 
 def _everything(ids_S: NDArray[np.int32]) -> NDArray[np.uint8]:

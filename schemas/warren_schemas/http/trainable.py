@@ -103,6 +103,8 @@ class Datum(Frozen):
     """One sequence. Every value belongs to the token at its own position; the first token is never trained on."""
 
     ids: TokenIds
+    targets: TokenIds | None = None
+    """What is trained in the place of each token, after the tokens before it; left out, the token itself."""
     weights: Weights | None = None
     """cross_entropy: the weight of each token; left out, 1 everywhere."""
     advantages: Weights | None = None

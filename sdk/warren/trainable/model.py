@@ -121,13 +121,13 @@ class TrainableModel:
         Waits for these. A second pass takes cross_entropy with the negated derivatives as weights, so the gradient is that
         of your loss to first order; its `loss:sum` is not your loss.
         """
-        plain = [Datum(ids=datum.ids) for datum in data]
+        plain = [Datum(ids=datum.ids, targets=datum.targets) for datum in data]
         done = await (await self._ask(ForwardAsked(data=tuple(plain), loss=CrossEntropyLoss())))
         logprobs = [np.array(one) for one in done.logprobs or ()]
         _, derivatives = loss(data, logprobs)
         weighted = [
-            Datum(ids=datum.ids, weights=-np.asarray(by_token, np.float32))
-            for datum, by_token in zip(data, derivatives, strict=True)
+            datum.model_copy(update={"weights": -np.asarray(by_token, np.float32)})
+            for datum, by_token in zip(plain, derivatives, strict=True)
         ]
         return await self._ask(ForwardBackwardAsked(data=tuple(weighted), loss=CrossEntropyLoss()))
 

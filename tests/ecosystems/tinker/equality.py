@@ -62,27 +62,29 @@ LOSSES = [cross_entropy, importance_sampling, ppo, cispo, dro, gspo]
 
 
 class Data:
-    """Sequences of several lengths; what comes before token `PROMPT` is not trained on."""
+    """Sequences of several lengths; what comes before token `PROMPT` is not trained on. In one of them the targets
+    are not the next tokens but the last ones again."""
 
     def __init__(self, model):
         draw = np.random.default_rng(3)
         self.ids = [draw.integers(2, 60, size=size).tolist() for size in (9, 6, 13)]
+        self.targets = [ids[1:] for ids in self.ids]
+        self.targets[1] = self.ids[1][:-1]
         self.inputs = []
-        for ids in self.ids:
+        for ids, targets in zip(self.ids, self.targets, strict=True):
             trained = np.arange(len(ids) - 1) >= PROMPT - 1
             noise = draw.normal(0, 0.1, size=len(ids) - 1)
-            old = np.minimum(model.logprobs(ids).detach().numpy() + noise, -1e-3)
+            old = np.minimum(model.logprobs(ids, targets).detach().numpy() + noise, -1e-3)
             weights = np.where(trained, draw.normal(0.3, 1.0, size=len(ids) - 1), 0)
             self.inputs.append((trained, np.where(trained, old, 0), weights))
         self.inputs = [(t, o.astype(np.float32), w.astype(np.float32)) for t, o, w in self.inputs]
 
     def datums(self, loss):
-        return [
-            self._datum(ids, *given, loss) for ids, given in zip(self.ids, self.inputs, strict=True)
-        ]
+        rows = zip(self.ids, self.targets, self.inputs, strict=True)
+        return [self._datum(ids, targets, *given, loss) for ids, targets, given in rows]
 
-    def _datum(self, ids, _trained, old, weights, loss):
-        tensors = {"target_tokens": types.TensorData(data=ids[1:], dtype="int64")}
+    def _datum(self, ids, targets, _trained, old, weights, loss):
+        tensors = {"target_tokens": types.TensorData(data=targets, dtype="int64")}
         floats = {"weights": weights}
         if loss != "cross_entropy":
             floats = {"logprobs": old, "advantages": weights}
@@ -117,9 +119,9 @@ class Reference:
             name: value.to(torch.float64).requires_grad_() for name, value in weights.items()
         }
 
-    def logprobs(self, ids):
+    def logprobs(self, ids, targets):
         logits = self.base(input_ids=torch.tensor([ids[:-1]])).logits[0]
-        return logits.log_softmax(-1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+        return logits.log_softmax(-1).gather(1, torch.tensor(targets)[:, None])[:, 0]
 
     def stepped(self, loss, data):
         """The logprobs and the sums of each step."""
@@ -134,7 +136,7 @@ class Reference:
         told = []
         for _ in range(N_STEPS):
             optimizer.zero_grad()
-            logprobs = [self.logprobs(ids) for ids in data.ids]
+            logprobs = list(map(self.logprobs, data.ids, data.targets))
             total = sum(
                 loss(lp[t], torch.tensor(o)[t].double(), torch.tensor(w)[t].double())
                 for lp, (t, o, w) in zip(logprobs, map(as_masks, data.inputs), strict=True)

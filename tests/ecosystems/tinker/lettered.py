@@ -5,6 +5,7 @@
 import json
 import shutil
 import string
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ CONTEXT_LENGTH = 4096
 EMBEDDING = "model.embed_tokens.weight"
 
 
-def build_lettered(tiny: Path, folder: Path) -> None:
-    """`tiny`, whose tokenizer knows small letters alone, with more letters, and embeddings that are drawn anew."""
+def build_lettered(tiny: Path, folder: Path, words: Sequence[str] = ()) -> None:
+    """`tiny`, whose tokenizer knows small letters alone, with more letters and with these words, a token each, and
+    embeddings that are drawn anew."""
     shutil.copytree(tiny, folder)
-    n_tokens = _add_letters(folder / "tokenizer.json")
+    n_tokens = _add_tokens(folder / "tokenizer.json", words)
     _set(folder / "tokenizer_config.json", model_max_length=CONTEXT_LENGTH)
     _set(folder / "config.json", vocab_size=n_tokens, max_position_embeddings=CONTEXT_LENGTH)
     weights = load_file(folder / "model.safetensors")
@@ -27,14 +29,14 @@ def build_lettered(tiny: Path, folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def _add_letters(path: Path) -> int:
+def _add_tokens(path: Path, words: Sequence[str]) -> int:
     """How many tokens there are then."""
     tokenizer: dict[str, Any] = json.loads(path.read_text())
     known: dict[str, int] = tokenizer["model"]["vocab"]
     plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
-    new = sorted({*string.printable} - {*known})
-    for number, letter in enumerate(new, start=len(known)):
-        added = {"id": number, "content": letter, "normalized": True}
+    new = [*sorted({*string.printable} - {*known}), *words]
+    for number, content in enumerate(new, start=len(known)):
+        added = {"id": number, "content": content, "normalized": True}
         tokenizer["added_tokens"].append(added | plain)
     path.write_text(json.dumps(tokenizer))
     return len(known) + len(new)

@@ -71,6 +71,14 @@ def test_targets_without_weights_add_nothing_and_are_told_all_the_same() -> None
     assert (weights.tolist(), mask.tolist()) == ([0, 0, 0], [0, 1, 1])
 
 
+def test_targets_may_be_other_tokens_than_the_next_ones() -> None:
+    same = {name: tensor([0.0, -1.0]) for name in ("advantages", "logprobs")}
+    (datum,) = asked(request("ppo", [2, 5], target_tokens=tensor([2, 5], "<i8"), **same)).data
+    assert datum.targets is not None and datum.advantages is not None
+    assert (datum.ids.tolist(), datum.targets.tolist()) == ([2, 5, 5], [2, 2, 5])
+    assert datum.advantages.tolist() == [0, 0, -1]
+
+
 def test_settings_of_losses_are_absolute_thresholds() -> None:
     three = {name: tensor([0.0, 1.0]) for name in ("advantages", "logprobs")}
     three["logprobs"] = tensor([0.0, 0.5])  # above 0 by rounding
@@ -90,7 +98,8 @@ def test_settings_of_losses_are_absolute_thresholds() -> None:
         ("stable_reinforce", {}, "loss_fn=ppo, cispo or importance_sampling"),
         ("mine", {}, "there is no loss mine"),
         ("cross_entropy", {}, "target_tokens are missing"),
-        ("cross_entropy", {"target_tokens": tensor([7, 5], "<i8")}, "one place further"),
+        ("cross_entropy", {"target_tokens": tensor([5, -100], "<i8")}, "can't be a token's id"),
+        ("cross_entropy", {"target_tokens": tensor([5, 1 << 32], "<i8")}, "can't be a token's id"),
         ("cross_entropy", {"target_tokens": tensor([5], "<i8")}, "1 values for 2 tokens"),
         ("ppo", {"target_tokens": tensor([5, 7], "<i8")}, "needs advantages and logprobs"),
         ("cross_entropy", {"target_tokens": tensor([5, 7], "<i8", [1, 2])}, "2 axes"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.support.losses import TOKEN_LOSSES, ppo
+from tests.support.losses import TOKEN_LOSSES, cross_entropy, ppo
 from tests.support.trainer import (
     FULL,
     MILD,
@@ -117,6 +117,25 @@ def test_logprobs_equal_a_plain_forward(
     assert outcome.logprobs_N is not None
     np.testing.assert_allclose(outcome.logprobs_N, expected_N.numpy(), atol=2e-5)
     assert all(outcome.logprobs_N[place.start] == 0 for place in sequences(batch))
+
+
+def test_what_is_trained_may_be_other_tokens_than_those_that_follow(
+    base_folder: Path, tmp_path: Path
+) -> None:
+    batch = random_batch(4, (7, 1, 13, 2, 13))
+    other = batch.model_copy(update={"targets_N": random_batch(9, (36,)).ids_N})
+    engine = opened(engine_for(base_folder, tmp_path, micro_batch_tokens=20), FULL)
+    op = forward_backward(other, CrossEntropyLoss(), temperature=MILD, logprobs=True)
+    outcome = done(engine.apply(MODEL, 1, op))
+    causal = model_of(engine).network.causal
+    with torch.no_grad():
+        expected_N = reference_logprobs(causal, other, MILD)
+        assert not torch.allclose(expected_N, reference_logprobs(causal, batch, MILD))
+    assert outcome.logprobs_N is not None
+    np.testing.assert_allclose(outcome.logprobs_N, expected_N.numpy(), atol=2e-5)
+    assert_close(gradient_of(engine), reference_gradient(causal, other, cross_entropy, MILD))
+    unknown = batch.model_copy(update={"targets_N": np.full(36, 10_000, np.int32)})
+    assert "10000 is outside" in failed(engine.apply(MODEL, 2, forward_backward(unknown)))
 
 
 def test_asking_for_logprobs_leaves_the_gradient_as_it_is(

@@ -99,7 +99,8 @@ def check_op(model: TrainableModel, op: LossOp) -> None:
 
 
 def _check_batch(network: Network, batch: TokenBatch) -> None:
-    longest, largest = int(batch.lengths_B.max()), int(batch.ids_N.max())
+    longest = int(batch.lengths_B.max())
+    largest = int(max(batch.ids_N.max(), batch.trained_N.max()))
     if batch.sampling_mask is not None:
         largest = max(largest, int(batch.sampling_mask.ids_S.max(initial=0)))
     if largest >= network.vocabulary:

@@ -171,7 +171,7 @@ def _pad(
 
     return MicroBatch(
         input_ids_BT=on_device(np.where(real_BT, batch.ids_N[inputs_BT], 0).astype(np.int64)),
-        target_ids_BT=on_device(batch.ids_N[places_BT].astype(np.int64)),
+        target_ids_BT=on_device(batch.trained_N[places_BT].astype(np.int64)),
         sampler_logprobs_BT=on_device(batch.logprobs_N[places_BT]),
         weights_BT=on_device(batch.weights_N[places_BT]),
         mask_BT=on_device(mask_BT),

@@ -22,6 +22,7 @@ from warren_schemas.http.trainable import FutureAnswer, FuturePending
 LOSS = {"kind": "cross_entropy"}
 UPDATE = {"kind": "forward_backward", "loss": LOSS, "data": [{"ids": [1, 2, 3]}]}
 STEP = {"kind": "optim_step", "learning_rate": 0.1}
+TWO = np.array([1, 2], np.int32)
 
 
 async def ask(
@@ -189,9 +190,17 @@ async def test_who_waits_is_woken_by_the_end_of_the_model(
     assert caught.value.code == "model_closed"
 
 
-async def test_a_refused_op_leaves_no_gap(gateway: Gateway, model: TrainableModel) -> None:
-    bad = warren.Datum(ids=np.array([1, 2], np.int32), weights=np.ones(3, np.float32))
-    with pytest.raises(warren.ConfigurationError, match="3 weights for 2 ids"):
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (warren.Datum(ids=TWO, weights=np.ones(3, np.float32)), "3 weights for 2 ids"),
+        (warren.Datum(ids=TWO, targets=np.ones(1, np.int32)), "1 targets for 2 ids"),
+    ],
+)
+async def test_a_refused_op_leaves_no_gap(
+    gateway: Gateway, model: TrainableModel, bad: warren.Datum, reason: str
+) -> None:
+    with pytest.raises(warren.ConfigurationError, match=reason):
         await model.forward_backward([bad], warren.CrossEntropyLoss())
     future = await model.optim_step(0.1)
     skipped = {"kind": "skip", "reason": "something else"}
@@ -203,7 +212,7 @@ async def test_a_refused_op_leaves_no_gap(gateway: Gateway, model: TrainableMode
 async def test_an_op_that_is_given_up_behind_a_gap_leaves_none(
     gateway: Gateway, model: TrainableModel
 ) -> None:
-    bad = warren.Datum(ids=np.array([1, 2], np.int32), weights=np.ones(3, np.float32))
+    bad = warren.Datum(ids=TWO, weights=np.ones(3, np.float32))
     with pytest.raises(warren.ConfigurationError):
         await model.forward_backward([bad], warren.CrossEntropyLoss())
     given_up = asyncio.ensure_future(model.optim_step(0.1))
