@@ -25,6 +25,7 @@ OLD_SDKS   ?= 0.26.2 0.28.1 0.30.4 0.34.0
 OPENREWARD := .venv-openreward/installed
 OPENENV    := .venv-openenv/installed
 NEMO_GYM   := .venv-nemo_gym/installed
+ALFWORLD   := .venv-alfworld/installed
 GYMNASIUM  := .venv-gymnasium/installed
 GEM        := .venv-gem/installed
 HARBOR     := .venv-harbor/installed
@@ -101,12 +102,12 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(OPENREWARD) $(HARBOR) $(INSPECT)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(ALFWORLD) $(VERIFIERS) $(OPENREWARD) $(HARBOR) $(INSPECT)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
 # One of these wants a newer Python, too.
 $(HARBOR): PYTHON := $(PYTHON312)
-$(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(HARBOR) $(INSPECT): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
+$(ALFWORLD) $(GYMNASIUM) $(MCP) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(VERIFIERS) $(HARBOR) $(INSPECT): .venv-%/installed: env_worker/warren_env_worker/foreign/requirements/%.txt
 	test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
 	.venv-$*/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@

@@ -282,7 +282,7 @@ class Env(ABC, Generic[TaskT]):
         """
         return None
 
-    def demonstrate(self, rng: random.Random) -> str:
+    def demonstrate(self, rng: random.Random) -> str | Awaitable[str]:
         """A legal action in the present state, for supervised fine-tuning; must not change the state."""
         raise NoDemonstrations(f"{type(self).__name__} has no demonstrate()")
 

@@ -11,7 +11,7 @@ Without a model there is no vocabulary: where an environment or an agent deals i
 import asyncio
 import inspect
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from warren.environment import (
     StepResult,
 )
 
-Policy = Callable[[Sequence[ChatMessage]], str]
+Policy = Callable[[Sequence[ChatMessage]], str | Awaitable[str]]
 """From all messages so far to the next action."""
 N_TOKENS = 256
 """That there are where nobody has a model."""
@@ -88,7 +88,7 @@ async def _played(environment: Env[Any], task: object, policy: Policy, max_turns
     messages += _listed(shown)
     told, results = _Told(messages), list[StepResult]()
     while len(results) < max_turns and not (results and _is_last(results[-1])):
-        action = policy(told.conversation)
+        action: str = await _result(policy(told.conversation))
         if environment.sees_tokens:
             environment.sampled = _sampled(told.conversation, action)
         results.append(await _result(environment.step(action)))

@@ -221,6 +221,7 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.ors.system_prompt": SHOWN,
     "environments.config.prompts.system_prompt": SHOWN,
     "environments.config.ors.ids": "compared with the ids of the server's tasks",
+    "environments.config.alfworld.system_prompt": SHOWN,
     "environments.config.gem.system_prompt": SHOWN,
     "environments.config.gymnasium.system_prompt": SHOWN,
     "environments.config.textarena.system_prompt": SHOWN,

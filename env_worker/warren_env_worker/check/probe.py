@@ -21,7 +21,7 @@ from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.reach.sealed import NOTHING
 
 MAX_TURNS = 64
-Policy = Callable[[Env[Any], int], str]
+Policy = Callable[[Env[Any], int], str | Awaitable[str]]
 """From the live environment and the turn to an action."""
 Announce = Callable[[str], None]
 """Told the name of each episode before it begins."""
@@ -122,7 +122,7 @@ class Probe:
             if time.monotonic() > until_s:
                 break
             with calls.limited("demonstrate()", limits.step_s):
-                action = policy(environment, turn)
+                action: str = await _result(policy(environment, turn))
             played.actions.append(action)
             with calls.limited("step()", limits.step_s):
                 result = contract.step_result(await _result(environment.step(action)))
@@ -141,7 +141,7 @@ class Probe:
         return played
 
 
-def demonstrated(environment: Env[Any], turn: int) -> str:
+def demonstrated(environment: Env[Any], turn: int) -> str | Awaitable[str]:
     """What the environment itself would say. Raises `NoDemonstrations`."""
     return environment.demonstrate(environment.context.demonstration_rng(turn))
 

@@ -17,7 +17,7 @@ def install(name: str, /, *, python: Path | None = None) -> None:
     Parameters
     ----------
     name
-        Which one: `gem`, `gymnasium` (Gymnasium and MiniGrid), `harbor` (needs Python 3.12), `inspect_ai`, `mcp`, `textarena`, `textworld`, `verifiers` or `verifiers_v0` (its older API).
+        Which one: `alfworld`, `gem`, `gymnasium` (Gymnasium and MiniGrid), `harbor` (needs Python 3.12), `inspect_ai`, `mcp`, `textarena`, `textworld`, `verifiers` or `verifiers_v0` (its older API).
     python
         Python that makes the virtual environment (default: the one that runs this).
     """

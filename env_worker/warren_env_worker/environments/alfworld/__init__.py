@@ -1,0 +1,1 @@
+"""Games of ALFWorld, in the virtual environment `alfworld`."""
