@@ -168,6 +168,18 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.ors.secrets": Attack(
         lambda target: served(target.own, secrets={"TOKEN": KEY}), NO_SECRET
     ),
+    "environments.config.android_world.servers": Attack(
+        lambda target: environment(
+            name="android_world", config={"servers": [target.own, target.listener]}
+        ),
+        NO_SERVICE,
+    ),
+    "environments.config.android_world.key_variable": Attack(
+        lambda target: environment(
+            name="android_world", config={"servers": [target.own], "key_variable": KEY}
+        ),
+        NO_SECRET,
+    ),
     **_attacks_behind("http"),
     **_attacks_behind("openenv"),
     "environments.config.openenv.tasks_of": Attack(
@@ -222,6 +234,9 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.prompts.system_prompt": SHOWN,
     "environments.config.ors.ids": "compared with the ids of the server's tasks",
     "environments.config.alfworld.system_prompt": SHOWN,
+    "environments.config.android_world.task_types": "sent to the owner's servers, which the operator lists, in a query",
+    "environments.config.android_world.task_family": "as android_world.task_types",
+    "environments.config.android_world.system_prompt": SHOWN,
     "environments.config.gem.system_prompt": SHOWN,
     "environments.config.gymnasium.system_prompt": SHOWN,
     "environments.config.textarena.system_prompt": SHOWN,

@@ -134,11 +134,11 @@ def asked_pause_s(headers: Mapping[str, str]) -> float:
     return float(after) if after.isascii() and after.isdigit() else 0.0
 
 
-async def content_of(response: aiohttp.ClientResponse) -> bytes:
+async def content_of(response: aiohttp.ClientResponse, max_bytes: int = MAX_ANSWER_BYTES) -> bytes:
     """Raises `ValueError` for too much of it."""
     content = bytearray()
     async for chunk in response.content.iter_chunked(65_536):
         content += chunk
-        if len(content) > MAX_ANSWER_BYTES:
+        if len(content) > max_bytes:
             raise ValueError("the answer is too long")
     return bytes(content)
