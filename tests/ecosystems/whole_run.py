@@ -50,7 +50,7 @@ class WholeRun:
 
     async def play(self, folder: Path, kill: Kill) -> None:
         site = tiny_site(folder / "home", lambda: in_process(folder / "streams"))
-        _lengthen(Path(site.gpu.base_models["warren/tiny"]))
+        lengthen(Path(site.gpu.base_models["warren/tiny"]))
         async with site.running(site.gpu_worker, self._env_worker) as client:
             run = await client.train(self._train_config)
             await kill(run)
@@ -106,7 +106,7 @@ class WholeRun:
         assert len(trained) == N_STEPS * N_GROUPS * GROUP_SIZE
 
 
-def _lengthen(model: Path) -> None:
+def lengthen(model: Path) -> None:
     """What other packages show takes more than the tiny model's 512 characters."""
     for name, key in (
         ("config.json", "max_position_embeddings"),

@@ -1,10 +1,9 @@
 """The environment `alfworld` as `warren env install alfworld` leaves it, on what `make ecosystems-all` has installed."""
 
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from tests.support.hosting import child_pids
 from tests.support.processes import children
 
@@ -15,20 +14,13 @@ PYTHON = ROOT / ".venv-alfworld" / "bin" / "python"
 CLASS = "warren_env_worker.environments.alfworld.environment:AlfWorld"
 
 
-@contextmanager
-def installed(home: Path) -> Generator[None]:
-    """For the children of this test's process."""
-    before = os.environ.get("WARREN_HOME")
-    os.environ["WARREN_HOME"] = str(home)
-    places.folder("alfworld").parent.mkdir(parents=True)
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Of the children of this test's process."""
+    os.environ["WARREN_HOME"] = str(tmp_path_factory.mktemp("home"))
+    places.folder("alfworld").parent.mkdir()
     places.folder("alfworld").symlink_to(PYTHON.parents[1])
     places.note_installed("alfworld")
-    try:
-        yield
-    finally:
-        del os.environ["WARREN_HOME"]
-        if before is not None:
-            os.environ["WARREN_HOME"] = before
 
 
 def fork_server() -> int:

@@ -4,12 +4,12 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.ecosystems.alfworld.installed import CLASS, PYTHON, fork_server, installed
+from tests.ecosystems.alfworld.installed import CLASS, PYTHON, fork_server, home
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import demonstration, spec
 from tests.support.patience import PATIENCE_S
@@ -21,6 +21,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import EpisodeSpec, FailureKind, TaskRef
 
+__all__ = ["home"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 AUDIT = Path(__file__).parent / "audit.py"
 UNHEARD = (
@@ -34,12 +35,6 @@ UNHEARD = (
     "_pddl",
 )
 N_GAMES = 60
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    with installed(tmp_path_factory.mktemp("home")):
-        yield
 
 
 @pytest.fixture
