@@ -1,5 +1,7 @@
 """An evaluation of a policy that sees, on two phones, one of which is killed."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from warren_schemas.operator_policy import TRUSTING
 
 __all__ = ["seeing_model"]
 CLASS = "warren_env_worker.environments.android_world.environment:AndroidWorld"
+CONTEXT_LENGTH = 16_384
 TYPES = ("ContactsAddContact", "SystemWifiTurnOff")
 
 
@@ -26,12 +29,21 @@ async def env_worker(broker: Broker) -> None:
     await serve_env_worker(broker, settings, policy=TRUSTING)
 
 
+def lengthened(model: str, folder: Path) -> str:
+    """How to act takes more than its 512 characters."""
+    shutil.copytree(model, folder)
+    told = json.loads((folder / "config.json").read_text())
+    told["text_config"]["max_position_embeddings"] = CONTEXT_LENGTH
+    (folder / "config.json").write_text(json.dumps(told))
+    return str(folder)
+
+
 @pytest.mark.slow
 @several_waits
 async def test_an_evaluation_has_a_row_for_each_type_though_a_phone_is_killed(
     tmp_path: Path, seeing_model: str
 ) -> None:
-    gpu = settings_of({"warren/tiny": seeing_model}, tmp_path)
+    gpu = settings_of({"warren/tiny": lengthened(seeing_model, tmp_path / "model")}, tmp_path)
     site = Site(
         tmp_path / "home",
         lambda: in_process(tmp_path / "streams"),
@@ -42,7 +54,7 @@ async def test_an_evaluation_has_a_row_for_each_type_though_a_phone_is_killed(
         await serve_sampler(broker, site.gpu)
 
     async with phones(2) as servers, site.running(sampler, env_worker) as client:
-        of = config(servers, task_types=TYPES, patience_s=60.0)
+        of = config(servers, task_types=list(TYPES), patience_s=60.0)
         evaluation = await client.evaluate(
             {
                 "model": {"base": "warren/tiny"},
