@@ -26,10 +26,11 @@ from warren_schemas.episode import (
     Step,
     StopReason,
 )
+from warren_schemas.episode_times import EpisodeTimes
 from warren_schemas.ids import WorkerId
 from warren_schemas.images import Image
 from warren_schemas.outcome import conclude, concluded
-from warren_schemas.transcript import ChatMessage, EpisodeTimes, Transcript, Turn
+from warren_schemas.transcript import ChatMessage, Transcript, Turn
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
 """Most characters of an episode's messages."""

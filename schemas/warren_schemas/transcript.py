@@ -14,7 +14,7 @@ import orjson
 from pydantic import Field, model_validator
 
 from warren_schemas.base import Frozen
-from warren_schemas.config.numbers import NonNegativeFloat
+from warren_schemas.episode_times import NO_TIMES, EpisodeTimes
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
 from warren_schemas.fields.growing_lists import GrowsInMessages
 from warren_schemas.images import Image
@@ -126,32 +126,6 @@ NO_TOKENS = Tokens(
     logprobs_T=np.zeros(0, np.float32),
     versions_T=np.zeros(0, np.int32),
 )
-
-
-class EpisodeTimes(Frozen):
-    """Where an episode's seconds went; each by the clock of the one process that measured it.
-
-    What was under way when an episode moved to another env worker is known to nobody, and left out.
-    """
-
-    reset_s: NonNegativeFloat = 0.0
-    """Resetting the environment, also to make it anew on another env worker."""
-    sampler_wait_s: NonNegativeFloat = 0.0
-    """From asking for a turn until it was there, less `sampling_s`: in queues, on the way, for weights."""
-    sampling_s: NonNegativeFloat = 0.0
-    """In samplers' engines."""
-    sampling_gpu_s: NonNegativeFloat = 0.0
-    """GPU-seconds of that: what engines did for many turns at once is divided among them."""
-    step_s: NonNegativeFloat = 0.0
-    """In the environment's answers to actions, the last one's grading included."""
-
-    def plus(self, **seconds: float) -> Self:
-        """Nothing is validated again: callers measure what they add."""
-        more = {name: getattr(self, name) + value for name, value in seconds.items()}
-        return self.model_copy(update=more)
-
-
-NO_TIMES = EpisodeTimes()
 
 
 class Turn(Frozen):

@@ -25,10 +25,11 @@ from warren_schemas.episode import (
     FailureKind,
     StopReason,
 )
+from warren_schemas.episode_times import EpisodeTimes
 from warren_schemas.ids import EpisodeId, RunId, can_be_id
 from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.text.explain import explain
-from warren_schemas.transcript import Branch, ChatMessage, EpisodeTimes, Tokens, Transcript, Turn
+from warren_schemas.transcript import Branch, ChatMessage, Tokens, Transcript, Turn
 
 REWARD_PART = "reward/"
 """How parts of a composed reward are named among an environment's metrics."""

@@ -19,8 +19,8 @@ from warren_schemas.episode import (
     Step,
     StopReason,
 )
+from warren_schemas.episode_times import EpisodeTimes
 from warren_schemas.ids import WorkerId
-from warren_schemas.transcript import EpisodeTimes
 
 BY = Origin(WorkerId("env_1"), 0.0, waited_s=0.5, call_s=2.0)
 SHOWN: tuple[Message, ...] = (("user", "?"),)

@@ -19,11 +19,12 @@ from warren.datasets.sources import lines
 from warren_schemas.datasets.exported import exported, replayable
 from warren_schemas.datasets.rows import DatasetKind, WrongLine, checked, kind_of
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StopReason
+from warren_schemas.episode_times import EpisodeTimes
 from warren_schemas.exports.files import JsonLinesFile, ParquetFile
 from warren_schemas.http import TrajectoryView
 from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask
-from warren_schemas.transcript import Branch, ChatMessage, EpisodeTimes, Tokens, Turn
+from warren_schemas.transcript import Branch, ChatMessage, Tokens, Turn
 
 PIXEL = Image.of(b"\x89PNG\r\n\x1a\n")
 

@@ -19,7 +19,8 @@ from warren_schemas.datasets.conversations import (
 from warren_schemas.datasets.sampled import is_recorded, sampled
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, EpisodeSpec, Generate, TaskRef
-from warren_schemas.transcript import NO_TIMES, Transcript
+from warren_schemas.episode_times import NO_TIMES
+from warren_schemas.transcript import Transcript
 
 NO_HOME = "coordinator"
 """Nobody waits for the answer: it goes to the run's stream."""
