@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +49,11 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, site: str) -> None:
+RunStep = Callable[[Step, float, Ledger], Ended]
+"""Takes a step within so many seconds; its figures go into the ledger."""
+
+
+def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, run: RunStep) -> None:
     """Until all are over or the time is up; the report is written anew after each."""
     until_s = time.monotonic() + given.time - _KILL_S
     for step in steps:
@@ -61,15 +66,18 @@ def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, sit
         ledger.begin(step.name)
         print(f"{step.name} …", flush=True)
         limit_s = min(step.limit_s, left_s)
-        ended = _run(step, limit_s, ledger, given, site)
+        ended = run(step, limit_s, ledger)
         was_cut = ended.outcome == "timed out" and limit_s < step.limit_s
         if not was_cut:
             ledger.end(step.name, ended.outcome, ended.took_s, ended.reason)
         print(f"  {'cut off' if was_cut else ended.outcome} {ended.took_s:.0f} s {ended.reason}")
-        write_report(ledger, given)
+        write_report(steps, ledger, given)
 
 
-def _run(step: Step, limit_s: float, ledger: Ledger, given: argparse.Namespace, site: str) -> Ended:
+def run_here(
+    step: Step, limit_s: float, ledger: Ledger, *, given: argparse.Namespace, site: str
+) -> Ended:
+    """In a process of its own, which finds the code of this checkout and of `site`."""
     command = [sys.executable, "-m", "benchmarks.gpu.step", given.device, str(given.scratch)]
     environment = {
         "PYTHONPATH": os.pathsep.join([*(str(ROOT / part) for part in PARTS), site]),
@@ -90,13 +98,12 @@ def _run(step: Step, limit_s: float, ledger: Ledger, given: argparse.Namespace, 
     )
 
 
-def write_report(ledger: Ledger, given: argparse.Namespace) -> None:
-    shapes = tuple(given.shape or SHAPES)
+def write_report(steps: list[Step], ledger: Ledger, given: argparse.Namespace) -> None:
     machine = ledger.found("GPU") or platform.processor() or "a CPU"
     heading = f"Warren at {ledger.found('commit')} on {machine}"
     file = given.results / "report.md"
     draft = file.with_suffix(".new")
-    draft.write_text(report(plan(shapes), ledger, heading))
+    draft.write_text(report(steps, ledger, heading))
     draft.replace(file)
 
 
@@ -112,26 +119,30 @@ def commit() -> str:
     return told.stdout.strip()
 
 
-def main() -> None:
-    given = options()
+def call(given: argparse.Namespace, steps: list[Step], run: RunStep) -> None:
+    """Take steps for as long as this call may; what other calls took is not taken again."""
     given.results.mkdir(parents=True, exist_ok=True)
     given.scratch.mkdir(parents=True, exist_ok=True)
     file = given.results / "ledger.jsonl"
     if given.go_on_from and not file.exists() and (given.go_on_from / file.name).exists():
         shutil.copy(given.go_on_from / file.name, file)
-    site = unpack(given.unpack, given.scratch / "site") if given.unpack else ""
     ledger = Ledger(file)
     if ledger.found("commit") is None:
         ledger.add("call", {"commit": commit() or os.environ.get("WARREN_COMMIT", "unknown")})
-    steps = plan(tuple(given.shape or SHAPES))
     try:
-        take_steps(steps, ledger, given, site)
+        take_steps(steps, ledger, given, run)
     finally:
-        write_report(ledger, given)
+        write_report(steps, ledger, given)
     n_open = sum(not ledger.record(step.name).is_over for step in steps)
-    print(
-        f"{n_open} steps are left" if n_open else "all steps are over", given.results / "report.md"
-    )
+    told = f"{n_open} steps are left" if n_open else "all steps are over"
+    print(told, given.results / "report.md")
+
+
+def main() -> None:
+    given = options()
+    site = unpack(given.unpack, given.scratch / "site") if given.unpack else ""
+    steps = plan(tuple(given.shape or SHAPES))
+    call(given, steps, partial(run_here, given=given, site=site))
 
 
 if __name__ == "__main__":
