@@ -48,7 +48,7 @@ class SpawnChild(Protocol):
 @asynccontextmanager
 async def spawning(settings: GpuWorkerSettings) -> AsyncGenerator[SpawnChild]:
     """What starts the children of a worker with these settings."""
-    if not _is_surely_on_cpu(settings.device):
+    if not is_surely_on_cpu(settings.device):
         yield Child.spawn
         return
     programs = sorted(_PROGRAMS[role] for role in settings.roles)
@@ -60,6 +60,6 @@ async def spawning(settings: GpuWorkerSettings) -> AsyncGenerator[SpawnChild]:
         await server.close()
 
 
-def _is_surely_on_cpu(device: str) -> bool:
+def is_surely_on_cpu(device: str) -> bool:
     """Asked without torch, which the supervisor does not import."""
     return device == "cpu" or (device == "auto" and not any(file.exists() for file in _GPUS))

@@ -9,10 +9,11 @@ from warren_broker.port import Broker
 from warren_gpu_worker.forking import spawning
 from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.sampler.supervisor.child_process import (
-    MakeSamplerProcess,
     SamplerBroken,
     SamplerProcess,
 )
+from warren_gpu_worker.sampler.supervisor.gpus import samplers_of
+from warren_gpu_worker.sampler.supervisor.making import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare
@@ -75,14 +76,15 @@ async def _play_roles(
     time_share = TimeShare()
     async with asyncio.TaskGroup() as roles:
         if "sampler" in settings.roles:
-            sampling = serve_sampler(
-                broker,
-                settings,
-                time_share=time_share,
-                make_process=make_sampler_process,
-                reloading=reloading,
-            )
-            roles.create_task(sampling, name="sampler")
+            for place, own in enumerate(samplers_of(settings)):
+                sampling = serve_sampler(
+                    broker,
+                    own,
+                    time_share=time_share,
+                    make_process=make_sampler_process,
+                    reloading=None if place else reloading,  # several load nothing else
+                )
+                roles.create_task(sampling, name=f"sampler {place}")
         if "trainer" in settings.roles:
             training = serve_trainer(
                 broker,

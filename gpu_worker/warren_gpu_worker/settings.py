@@ -39,19 +39,36 @@ class VllmSettings(Frozen):
     """Maximum number of adapters in one decoding step."""
     max_adapter_rank: Literal[8, 16, 32, 64, 128, 256, 320, 512] = 64
     """Maximum rank of an adapter; vLLM reserves memory for it at the start."""
-    gpu_memory_share: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Share of the GPU's memory for vLLM; lower it to leave memory for a trainer on the same GPU."""
+    gpu_memory_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of the GPU's memory for vLLM. By default 0.9, less what training by LoRA needs where this worker's trainer
+    has the same GPU; the worker's log says how much that is."""
     max_context: PositiveInt | None = None
     """Most tokens of prompt and answer together that vLLM accepts; by default the model's own maximum,
     or what the memory holds of it."""
     kv_cache_dtype: Literal["auto", "fp8"] = "auto"
     """Data type of vLLM's cache: `auto` is the model's; `fp8` holds twice as many tokens on a GPU, and
     its logprobs differ from the trainer's."""
+    prefix_caching: bool = True
+    """Keep the cache of prompts for others that begin alike, as each turn of an episode begins with the last one."""
+    cuda_graphs: bool = True
+    """Record CUDA graphs at the start, and compile: more tokens per second, for a minute and a few GiB more. On a CPU
+    nothing is recorded or compiled."""
+    tensor_parallel: PositiveInt = 1
+    """Number of GPUs of this machine over which vLLM splits each layer, from --device on."""
+    pipeline_parallel: PositiveInt = 1
+    """Number of stages, each of some layers on GPUs of its own; needs `--on-new-weights drain`."""
+    data_parallel: PositiveInt = 1
+    """Number of samplers, each with GPUs and a copy of the model of its own; they share the queue as workers do."""
     attention_backend: str | None = None
     """Attention kernels of vLLM, by its own names (`FLASH_ATTN`, `TRITON_ATTN`, …); by default it chooses."""
     sleep: Sleep = "never"
     """`while_training`: vLLM sleeps and frees its memory while this worker trains a full-parameter model.
     `never`: both have to fit into memory."""
+
+    @property
+    def n_gpus(self) -> int:
+        """Of one copy of the model."""
+        return self.tensor_parallel * self.pipeline_parallel
 
 
 def _words(given: object) -> object:
@@ -150,6 +167,8 @@ class GpuWorkerOptions(Frozen):
             obstacle = "vLLM has no sleep mode on a CPU"
         elif self.devices > 1:
             obstacle = f"each model is spread over {self.devices} devices, and vLLM has one of them"
+        elif self.vllm.n_gpus * self.vllm.data_parallel > 1:
+            obstacle = "vLLM has several, and the trainer one of them"
         else:
             return self
         raise ValueError(
@@ -163,6 +182,32 @@ class GpuWorkerOptions(Frozen):
             raise ValueError(
                 "may_load is for a worker that is a sampler and a trainer, so that what it loads can be"
                 f" trained, and this one is a {' and '.join(self.roles)} alone"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_parallel(self) -> Self:
+        vllm = self.vllm
+        if self.engine == "transformers" and vllm.n_gpus > 1:
+            asked = "tensor_parallel" if vllm.tensor_parallel > 1 else "pipeline_parallel"
+            raise ValueError(f"vllm.{asked} is vLLM's, and engine is transformers; take vllm")
+        if vllm.pipeline_parallel > 1 and self.on_new_weights != "drain":
+            raise ValueError(
+                "vllm.pipeline_parallel has several batches under way, so while weights change nobody can tell which"
+                f" ones a token was sampled with; on_new_weights is {self.on_new_weights}, take drain (or tensor_parallel)"
+            )
+        if vllm.data_parallel > 1 and self.may_load:
+            raise ValueError(
+                "may_load is for a worker with one sampler, and vllm.data_parallel makes"
+                f" {vllm.data_parallel}; start a worker for each GPU, by --device cuda:0, cuda:1, …"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cache_is_of_the_device(self) -> Self:
+        if self.vllm.kv_cache_dtype != "auto" and self.device == "cpu":
+            raise ValueError(
+                f"vllm.kv_cache_dtype is {self.vllm.kv_cache_dtype}, and vLLM's cache on a CPU has the model's own type; leave it out"
             )
         return self
 

@@ -39,11 +39,21 @@ def open_engine(
     seed = randbits(31) if settings.seed is None else settings.seed
     obstacle = ""
     if settings.engine != "transformers":
-        obstacle = why_not(folder, settings.device, sleeps=settings.takes_turns)
+        obstacle = why_not(
+            folder,
+            settings.device,
+            sleeps=settings.takes_turns,
+            n_stages=settings.vllm.pipeline_parallel,
+        )
     if obstacle is None:
         return _open_vllm(folder, settings.model_copy(update={"seed": seed}), endings, vision)
     if settings.takes_turns:
         raise EngineUnavailable(f"{obstacle}, so vllm.sleep can't be {settings.vllm.sleep}")
+    if settings.vllm.n_gpus > 1:
+        raise EngineUnavailable(
+            f"{obstacle}, and no other engine spreads a model over {settings.vllm.n_gpus} devices;"
+            " leave --tensor-parallel and --pipeline-parallel out"
+        )
     if settings.engine == "vllm":
         raise EngineUnavailable(f"{obstacle}; give --engine transformers, or leave it out")
     return _open_transformers(folder, settings, endings, seed=seed, sees=vision is not None)

@@ -10,10 +10,10 @@ end, and what is held is given back after `MAX_DEATHS` in a row, for somebody el
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from warren_broker.worker.child import Child, ChildDied
 from warren_broker.worker.until_death import until_death
@@ -31,6 +31,7 @@ from warren_gpu_worker.sampler.messages import (
     unpack_answer,
 )
 from warren_gpu_worker.sampler.supervisor.batch_limit import BatchLimit
+from warren_gpu_worker.sampler.supervisor.gpus import own_gpus
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.sampler.supervisor.sleep_mode import SleepMode
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -183,12 +184,17 @@ class SamplerProcess:
                 await child.close(grace_s=_CLOSE_GRACE_S)
 
     async def _spawn(self) -> Child:
-        arguments = (self._limit.settings.model_dump_json(), self.base_model)
+        try:
+            told, variables = own_gpus(self._limit.settings, os.environ)
+        except ValueError as error:
+            raise SamplerBroken(str(error)) from error
+        arguments = (told.model_dump_json(), self.base_model)
         return await self._spawn_child(
             f"the sampler of {self.base_model}",
             self._module,
             arguments,
             n_threads=self._settings.n_threads,
+            environment=variables,
             log_path=self._settings.log_path(f"sampler-{self.base_model}"),
         )
 
@@ -282,18 +288,3 @@ class SamplerProcess:
     def _give_back(self, ids: Sequence[int]) -> None:
         if turns := self._turns.release(ids):
             self._on_given_back(turns)
-
-
-class MakeSamplerProcess(Protocol):
-    """`SamplerProcess`, or what is called like it."""
-
-    def __call__(
-        self,
-        base_model: str,
-        settings: GpuWorkerSettings,
-        turns: OpenTurns,
-        on_answered: Callable[[Answered], None],
-        on_given_back: Callable[[Sequence[OpenTurn]], None],
-        *,
-        time_share: TimeShare | None = None,
-    ) -> SamplerProcess: ...

@@ -21,9 +21,9 @@ from warren_broker.worker.unwanted import Unwanted
 from warren_gpu_worker.sampler.messages import FinishedTurn, Published, Rendered, TurnRequest
 from warren_gpu_worker.sampler.supervisor.child_process import (
     Answered,
-    MakeSamplerProcess,
     SamplerProcess,
 )
+from warren_gpu_worker.sampler.supervisor.making import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns, TurnSource
 from warren_gpu_worker.sampler.supervisor.run_notices import RunNotices
 from warren_gpu_worker.sampler.supervisor.turn_items import (

@@ -1,4 +1,4 @@
-"""What training a model takes of a GPU's memory, told before it is loaded.
+"""Whether a GPU's memory has room for a model that is to be trained, told before it is loaded.
 
 Invariant: only what can't work is refused, which is weights that alone are more than what is free. What
 comes on top depends on the sequences, and is told with it, so that nobody mends half of it.
@@ -7,6 +7,7 @@ comes on top depends on the sequences, and is told with it, so that nobody mends
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -16,41 +17,59 @@ from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
 from warren_gpu_worker.base_models.size import count_parameters
 from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.training_needs import ALONE, FULL_BYTES, GIB, TrainingNeeds, needs_of
 
-FULL_BYTES = 16
-"""For each parameter: weight, gradient and Adam's two moments, in float32."""
 _WEIGHT_BYTES = 4
-_GIB = 1024**3
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_LEAST_SHARE = 0.1
+"""Of the GPU, for vLLM: with less than that it is of no use."""
 
-FreeBytes = Callable[[], int | None]
+
+@dataclass(frozen=True, slots=True)
+class GpuMemory:
+    free_bytes: int
+    total_bytes: int
+
+
+FreeMemory = Callable[[], GpuMemory | None]
 """None: the device's memory is nobody's business (a CPU's)."""
 
 
-def free_bytes(device: str) -> int | None:
+def free_memory(device: str) -> GpuMemory | None:
     """What this process could still have of the GPU: what is free, and what torch keeps for later."""
     if device == "cpu" or not torch.cuda.is_available():
         return None
-    free, _ = torch.cuda.mem_get_info(None if device in ("auto", "cuda") else device)
-    return free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    free, total = torch.cuda.mem_get_info(None if device in ("auto", "cuda") else device)
+    kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return GpuMemory(free + kept, total)
 
 
-def obstacle(folder: str, dtype: torch.dtype, free: int | None, *, full: bool) -> str | None:
-    """Why this base model can't be loaded to be trained; None if its weights fit."""
+def obstacle(
+    folder: str, dtype: torch.dtype, memory: GpuMemory | None, *, full: bool, n_tokens: int
+) -> str | None:
+    """Why this base model can't be loaded to be trained, in passes of `n_tokens`; None if its weights fit."""
+    if memory is None:
+        return None
     n_parameters = count_parameters(Path(folder))
     weight_bytes = n_parameters * (_WEIGHT_BYTES if full else dtype.itemsize)
-    if free is None or weight_bytes <= free:
+    if weight_bytes <= memory.free_bytes:
         return None
-    needed = n_parameters * FULL_BYTES if full else weight_bytes
-    how, hint = (
-        ("with full parameters", "--vllm-sleep while_training, or train it by LoRA")
-        if full
-        else ("by LoRA", "a smaller --gpu-memory-share where vLLM has the same GPU")
-    )
+    per_weight = FULL_BYTES if full else dtype.itemsize
+    needs = needs_of(folder, per_weight, n_tokens, recomputes=True)
+    how = "with full parameters" if full else "by LoRA"
     return (
-        f"it needs {needed / _GIB:.1f} GiB of the GPU's memory to train {how}, and its activations"
-        f" on top, and {free / _GIB:.1f} GiB are free: use {hint}, or a GPU with more memory"
+        f"it needs {needs.all_bytes / GIB:.1f} GiB of the GPU's memory to train {how}, with"
+        f" --checkpoint-activations, and {memory.free_bytes / GIB:.1f} GiB are free: use {_hint(needs, memory, full=full)}"
     )
+
+
+def _hint(needs: TrainingNeeds, memory: GpuMemory, *, full: bool) -> str:
+    """What makes room: less for vLLM, turns, or less to train."""
+    hints = ["--vllm-sleep while_training", "LoRA in its place"] if full else []
+    share = int(100 * (ALONE - needs.all_bytes / memory.total_bytes)) / 100
+    if share >= _LEAST_SHARE:
+        hints.insert(0, f"--gpu-memory-share {share:.2f} where vLLM has the same GPU")
+    return ", or ".join([*hints, "a GPU with more memory" if share < ALONE else "another GPU"])
 
 
 def device_memory(settings: GpuWorkerSettings) -> DeviceMemory | None:

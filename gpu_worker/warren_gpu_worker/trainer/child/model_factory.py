@@ -21,7 +21,7 @@ from warren_gpu_worker.base_models.loading import chosen_dtype
 from warren_gpu_worker.base_models.vocabulary import folder_digest
 from warren_gpu_worker.file_progress import Progress, folder_bytes, unheard
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.child.memory_plan import FreeBytes, free_bytes, obstacle
+from warren_gpu_worker.trainer.child.memory_plan import FreeMemory, free_memory, obstacle
 from warren_gpu_worker.trainer.child.start_adapter import start_with_adapter
 from warren_gpu_worker.trainer.training.gradient_checkpointing import checkpoint_activations
 from warren_gpu_worker.trainer.training.ranks import Ranks
@@ -76,10 +76,10 @@ class ModelFactory:
         config: EngineConfig,
         ranks: Ranks,
         progress: Progress = unheard,
-        free: FreeBytes | None = None,
+        free: FreeMemory | None = None,
     ) -> None:
         """`free` says what is free of the device's memory; by default the device itself does."""
-        self._free_bytes = free or partial(free_bytes, config.device)
+        self._free_memory = free or partial(free_memory, config.device)
         self._config = config
         self._ranks = ranks
         self._progress = progress
@@ -132,8 +132,9 @@ class ModelFactory:
         """Raises `SpecError` if the weights can't fit; several ranks share them out, and load layer by layer."""
         if self._ranks.size > 1:
             return
-        free = self._free_bytes()
-        if reason := obstacle(self._folder(spec), dtype, free, full=is_full(spec)):
+        n_tokens, free = self._config.micro_batch_tokens, self._free_memory()
+        folder, full = self._folder(spec), is_full(spec)
+        if reason := obstacle(folder, dtype, free, full=full, n_tokens=n_tokens):
             raise SpecError(f"{spec.base_model} doesn't fit: {reason}")
 
     def _folder(self, spec: ModelSpec) -> str:

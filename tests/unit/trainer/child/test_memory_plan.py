@@ -12,18 +12,31 @@ from tests.support.trainer import BASE, FULL, LORA
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.trainer.child.memory_plan import count_parameters, free_bytes, obstacle
+from warren_gpu_worker.trainer.child.memory_plan import (
+    GpuMemory,
+    count_parameters,
+    free_memory,
+    obstacle,
+)
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig, ModelFactory
 from warren_gpu_worker.trainer.training.ranks import ALONE
 from warren_gpu_worker.trainer.training.trainable_model import SpecError
+from warren_gpu_worker.training_needs import FULL_BYTES, needs_of
 from warren_schemas.training import ModelSpec
 
 __all__ = ["base_folder"]
 
 
-def factory(base_folder: Path, free: int | None) -> ModelFactory:
+GIB = 1024**3
+
+
+def gpu(free_bytes: int) -> GpuMemory:
+    return GpuMemory(free_bytes, 80 * GIB)
+
+
+def factory(base_folder: Path, free_bytes: int) -> ModelFactory:
     config = EngineConfig({BASE: str(base_folder)}, "memory://checkpoints", dtype="bfloat16")
-    return ModelFactory(config, ALONE, free=lambda: free)
+    return ModelFactory(config, ALONE, free=lambda: gpu(free_bytes))
 
 
 def test_parameters_are_counted_without_loading_them(base_folder: Path) -> None:
@@ -32,8 +45,8 @@ def test_parameters_are_counted_without_loading_them(base_folder: Path) -> None:
 
 
 def test_a_cpu_has_no_memory_to_plan(base_folder: Path) -> None:
-    assert free_bytes("cpu") is None
-    assert obstacle(str(base_folder), torch.float32, None, full=True) is None
+    assert free_memory("cpu") is None
+    assert obstacle(str(base_folder), torch.float32, None, full=True, n_tokens=1) is None
 
 
 @pytest.mark.parametrize(
@@ -53,16 +66,34 @@ def test_weights_that_do_not_fit_are_refused_and_no_others(
 
 
 def test_what_is_told_counts_gradient_and_optimizer_too(base_folder: Path) -> None:
+    """And activations: a pass of so many tokens that they are most of it."""
     n_bytes = count_parameters(base_folder) * 16
-    told = obstacle(str(base_folder), torch.bfloat16, 0, full=True)
+    told = told_of(base_folder, 0, n_tokens=0)
+    assert f"needs {n_bytes / GIB:.1f} GiB" in told
+    assert "needs 0.0 GiB" not in told_of(base_folder, 0, n_tokens=1 << 20)
+
+
+def told_of(base_folder: Path, total_bytes: int, n_tokens: int) -> str:
+    memory = GpuMemory(0, total_bytes or GIB)
+    told = obstacle(str(base_folder), torch.bfloat16, memory, full=True, n_tokens=n_tokens)
     assert told is not None
-    assert f"needs {n_bytes / 1024**3:.1f} GiB" in told
+    return told
+
+
+def test_the_share_that_would_do_is_named_if_it_leaves_enough(base_folder: Path) -> None:
+    """Passes of so many tokens need about 4.6 GiB."""
+    n_tokens = 1 << 20
+    needs = needs_of(str(base_folder), FULL_BYTES, n_tokens, recomputes=True).all_bytes
+    share = 0.9 - needs / (80 * GIB)
+    told = told_of(base_folder, 80 * GIB, n_tokens)
+    assert f"use --gpu-memory-share {int(100 * share) / 100:.2f} where vLLM has the same" in told
+    assert "--gpu-memory-share" not in told_of(base_folder, needs, n_tokens)
 
 
 def test_a_base_that_is_loaded_already_is_shared_whatever_is_free(base_folder: Path) -> None:
     free = [1 << 30]
     config = EngineConfig({BASE: str(base_folder)}, "memory://checkpoints")
-    shared = ModelFactory(config, ALONE, free=lambda: free[0])
+    shared = ModelFactory(config, ALONE, free=lambda: gpu(free[0]))
     first = shared.make(LORA)
     free[0] = 0
     assert shared.make(LORA).base is first.base
@@ -84,7 +115,7 @@ def test_a_base_that_nobody_uses_is_given_back_before_anything_else_is_loaded(
     bases: list[weakref.ref[PreTrainedModel]] = []
     there: list[bool] = []
 
-    def free() -> None:
+    def free() -> GpuMemory | None:
         """Asked before something is loaded."""
         there.extend(base() is not None for base in bases)
 

@@ -32,19 +32,14 @@ from warren_gpu_worker.sampler.engines.port import (
     Request,
 )
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
+from warren_gpu_worker.sampler.engines.vllm import startup
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
 from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets, mask_processor
 from warren_gpu_worker.sampler.engines.vllm.prompt_logprobs import told_prompt
 from warren_gpu_worker.sampler.engines.vllm.running import RunningRequest
 from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, unsuited
-from warren_gpu_worker.sampler.engines.vllm.startup import (
-    engine_arguments,
-    needs_zero_adapter,
-    told_context,
-    vocabulary_size,
-)
 from warren_gpu_worker.sampler.engines.vllm.weight_sets import WeightSet, WeightSets
-from warren_gpu_worker.sampler.engines.vllm.weights import replace_weights
+from warren_gpu_worker.sampler.engines.vllm.weights import replacing
 from warren_gpu_worker.sampler.engines.weight_shapes import BaseShapes
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.weights import PolicyFiles
@@ -63,18 +58,21 @@ class VllmEngine:
         endings: Endings,
         vision: VisionInputs | None = None,
     ) -> None:
-        arguments = engine_arguments(folder, settings)
+        arguments = startup.engine_arguments(folder, settings)
         self._with_images = None
         if vision:  # for its sake vLLM loads modules that text alone needs not
-            from warren_gpu_worker.sampler.engines.vllm.images import open_eyes, prompt_with_images
+            from warren_gpu_worker.sampler.engines.vllm import images
 
-            arguments |= open_eyes(vision)
-            self._with_images = prompt_with_images
+            arguments |= images.open_eyes(vision)
+            self._with_images = images.prompt_with_images
         self._kept_sets = KeptSets()
-        arguments["logits_processors"] = [mask_processor(self._kept_sets)]
+        self._is_one_process = settings.vllm.n_gpus == 1
+        if self._is_one_process:  # others could not tell it what they kept
+            arguments |= {"logits_processors": [mask_processor(self._kept_sets)]}
         self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))  # pyright: ignore[reportArgumentType]
-        self._context_length = told_context(self._engine.model_config.max_model_len, folder)
-        self._n_vocabulary = vocabulary_size(folder)
+        self._replace_weights = replacing(self._engine, folder, settings.vllm.n_gpus)
+        self._context_length = startup.told_context(self._engine.model_config.max_model_len, folder)
+        self._n_vocabulary = startup.vocabulary_size(folder)
         self._endings = endings
         self._max_rank = settings.vllm.max_adapter_rank
         self._shapes = BaseShapes(folder)
@@ -82,7 +80,7 @@ class VllmEngine:
             self._engine,
             settings.vllm.max_adapters,
             settings.policy_memory_bytes,
-            self._shapes.zero_adapter() if needs_zero_adapter(settings) else None,
+            self._shapes.zero_adapter() if startup.needs_zero_adapter(settings) else None,
         )
         self._sets = WeightSets(settings.policy_memory_bytes)
         self._base_versions: dict[PolicyKey, int] = {}
@@ -183,8 +181,8 @@ class VllmEngine:
         )
 
     def _refusal(self, request: Request) -> Refusal | None:
-        limits, sees = (self._context_length, self._n_vocabulary), self._with_images is not None
-        own = unsuited(request, bool(self._adapters.zero))
+        limits, sees = (self._context_length, self._n_vocabulary), bool(self._with_images)
+        own = unsuited(request, bool(self._adapters.zero), keeps_masks=self._is_one_process)
         return objection(request, *limits, sees=sees) or own
 
     def _busy(self) -> set[PolicyKey]:
@@ -210,7 +208,7 @@ class VllmEngine:
     def _put_in_place(self, policy: PolicyKey | None) -> None:
         """Give vLLM this set of full weights; None: the base model's own, from its folder."""
         weights = self._sets.get(policy) if policy else None
-        replace_weights(self._engine, weights.tensors if weights else None)
+        self._replace_weights(weights.tensors if weights else None)
         self._sets.in_place = policy
         self._n_reloads += 1
 

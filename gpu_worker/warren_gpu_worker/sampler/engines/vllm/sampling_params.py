@@ -11,15 +11,23 @@ from warren_schemas.episode import FailureKind
 _LOWEST_TEMPERATURE = 0.01
 
 
-def unsuited(request: Request, fails_at_prompts: bool) -> Refusal | None:
+def unsuited(
+    request: Request, fails_at_prompts: bool, *, keeps_masks: bool = True
+) -> Refusal | None:
     """Why vLLM would do something else, or fail: below its lowest temperature it would silently take that one
-    (0 is greedy), and beside its adapters for CPUs the logprobs of a prompt take the whole engine with them."""
+    (0 is greedy), beside its adapters for CPUs the logprobs of a prompt take the whole engine with them, and over
+    several GPUs it keeps no sampling masks."""
     reason = None
     if 0 < request.sampling.temperature < _LOWEST_TEMPERATURE:
         reason = f"vLLM has no temperature between 0 and {_LOWEST_TEMPERATURE}; take 0"
     elif fails_at_prompts and request.options.n_top is not None:
         reason = (
             "vLLM on a CPU has no logprobs of prompts beside adapters; --engine transformers has"
+        )
+    elif not keeps_masks and request.mask_capacity is not None:
+        reason = (
+            "a sampler with --tensor-parallel or --pipeline-parallel can't tell what top_k, top_p and min_p left, which"
+            " training needs; leave them out of the run's sampling, or sample on one GPU"
         )
     return None if reason is None else Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
 

@@ -16,6 +16,7 @@ import torch
 from transformers import AutoConfig, PreTrainedConfig
 
 from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
+from warren_gpu_worker.sampler.engines.vllm.memory_share import told_share
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 log = logging.getLogger(__name__)
@@ -36,10 +37,10 @@ _ENVIRONMENT = {
 }
 
 
-def why_not(folder: str, device: str, *, sleeps: bool = False) -> str | None:
+def why_not(folder: str, device: str, *, sleeps: bool = False, n_stages: int = 1) -> str | None:
     """Why vLLM can't sample from the model in this folder, or None if it can.
 
-    `sleeps`: it must be able to lend its memory.
+    `sleeps`: it must be able to lend its memory; `n_stages` of its pipeline.
 
     Raises `OSError` or `ValueError` (from transformers) when the folder holds no model.
     """
@@ -51,6 +52,8 @@ def why_not(folder: str, device: str, *, sleeps: bool = False) -> str | None:
             return f"vLLM has no attention heads of size {head_size} on a CPU"
         if sleeps:
             return "vLLM has no sleep mode on a CPU"
+        if n_stages > 1:  # vLLM 0.32 starts, and loses a request in the first step
+            return "vLLM has no pipeline of several stages on a CPU"
     return None
 
 
@@ -76,13 +79,15 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
         "dtype": _dtype(settings),
         "seed": settings.seed,
         "max_num_seqs": settings.max_batch,
-        "enforce_eager": on_cpu,
+        "enforce_eager": on_cpu or not settings.vllm.cuda_graphs,
         "async_scheduling": False,
         "scheduling_policy": "priority",
-        "enable_prefix_caching": True,
+        "enable_prefix_caching": settings.vllm.prefix_caching,
         "logprobs_mode": "processed_logprobs",
         "disable_log_stats": True,
         "max_model_len": _longest(config, settings) if settings.vllm.max_context else -1,
+        "tensor_parallel_size": settings.vllm.tensor_parallel,
+        "pipeline_parallel_size": settings.vllm.pipeline_parallel,
     }
     if settings.vllm.attention_backend is not None:
         arguments["attention_backend"] = settings.vllm.attention_backend
@@ -92,7 +97,9 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
         fits = n_bytes // _bytes_per_token(config, _dtype(settings))
         arguments["max_model_len"] = min(_longest(config, settings), fits)
     else:
-        arguments["gpu_memory_utilization"] = settings.vllm.gpu_memory_share
+        arguments["gpu_memory_utilization"] = settings.vllm.gpu_memory_share or told_share(
+            folder, settings, _gpu_bytes
+        )
         arguments["enable_sleep_mode"] = settings.takes_turns
         arguments["kv_cache_dtype"] = settings.vllm.kv_cache_dtype
     if settings.vllm.max_adapters:
@@ -118,6 +125,13 @@ def told_context(n_tokens: int, folder: str) -> int:
             of_model,
         )
     return n_tokens
+
+
+def _gpu_bytes() -> int:
+    """Of the first GPU that this process sees; asked of the driver, so that vLLM may still fork."""
+    from vllm.platforms import current_platform
+
+    return current_platform.get_device_total_memory()
 
 
 def _longest(config: PreTrainedConfig, settings: GpuWorkerSettings) -> int:
