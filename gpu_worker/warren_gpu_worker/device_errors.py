@@ -1,6 +1,11 @@
+# pyright: reportUnknownMemberType=false
 """Errors of a device: too little memory, which something smaller has room in, and a device that is lost."""
 
 import torch
+from torch.distributed import DistError
+
+from warren_gpu_worker.base_models.loading import chosen_device
+from warren_gpu_worker.device_faults import SIGNS, DeviceFault, Fault
 
 _NO_MEMORY = (
     "can't allocate memory",
@@ -31,6 +36,21 @@ def is_device_lost(error: Exception) -> bool:
         isinstance(error, RuntimeError) and any(sign in str(error) for sign in _DEVICE_LOST)
     )
     return is_of_device and not is_out_of_memory(error)
+
+
+def fault_of(error: Exception) -> DeviceFault | None:
+    """None: the device has nothing to do with it, or too little memory."""
+    is_of_device = is_device_lost(error)
+    if not is_of_device and not isinstance(error, DistError):
+        return None
+    text = str(error)
+    named = (kind for kind, signs in SIGNS.items() if any(sign in text for sign in signs))
+    return DeviceFault(next(named, Fault.KERNEL_FAILED), first_line(text))
+
+
+def check_device(device: str) -> None:
+    """Compute something there. Raises what the device does: nobody should count on one that can't."""
+    torch.ones(2, device=chosen_device(device)).sum().item()
 
 
 def first_line(error: Exception | str) -> str:

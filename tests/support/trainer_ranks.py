@@ -34,7 +34,7 @@ class RankedTrainer:
         self.n_waits_for_disk += 1
         self.free_disk()
 
-    def on_death(self) -> None:
+    def on_death(self, reason: str) -> None:
         self.n_deaths += 1
 
     def open(

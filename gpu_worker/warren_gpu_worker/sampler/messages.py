@@ -1,7 +1,7 @@
 """What the supervisor and its sampling child say to each other; pickled, for both are one program.
 
 supervisor -> child    Orders
-child -> supervisor    Ready or Broken once, then Reports; OutOfMemory as its last word
+child -> supervisor    Ready or Broken once, then Reports; OutOfMemory or DeviceFailed as its last word
 
 Legend: `_T` tokens of one sequence.
 
@@ -16,6 +16,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from warren_gpu_worker.device_faults import DeviceFault
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, PolicyKey, Refusal
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FinishReason
@@ -182,7 +183,17 @@ class OutOfMemory:
     """The turn that would be computed where only one at a time is; None: it was none of them."""
 
 
-def pack(frame: Orders | Ready | Broken | Report | OutOfMemory) -> bytes:
+@dataclass(frozen=True, slots=True)
+class DeviceFailed:
+    """The device can't be used by this process any more; the child leaves after saying so."""
+
+    fault: DeviceFault
+
+
+FromChild = Ready | Broken | Report | OutOfMemory | DeviceFailed
+
+
+def pack(frame: Orders | FromChild) -> bytes:
     return pickle.dumps(frame, protocol=5)
 
 
@@ -190,8 +201,8 @@ def unpack_orders(frame: bytes) -> Orders:
     return cast(Orders, pickle.loads(frame))
 
 
-def unpack_answer(frame: bytes) -> Ready | Broken | Report | OutOfMemory:
-    return cast("Ready | Broken | Report | OutOfMemory", pickle.loads(frame))
+def unpack_answer(frame: bytes) -> FromChild:
+    return cast("FromChild", pickle.loads(frame))
 
 
 def _request_from_bytes(

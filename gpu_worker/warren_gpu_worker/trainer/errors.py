@@ -66,6 +66,16 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def opening_reason_of(error: Exception) -> str:
+    """The same of a model that can't be opened."""
+    if is_out_of_memory(error):
+        return (
+            "out of memory while it was loaded; leave it more by a smaller --gpu-memory-share where vLLM has the same GPU, or"
+            f" spread it by --devices ({first_line(error)})"
+        )
+    return str(error)
+
+
 def is_disk_full(error: Exception) -> bool:
     """Whether files did not fit; with more space the same op would have gone well."""
     if isinstance(error, OpDiskFull):

@@ -3,13 +3,14 @@
 supervisor -> child    Open, Close, Apply, ApplyBatched, Fail, Offload
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Offloaded for
                        each Offload, in order; a Pulse now and then in the middle of a long op, and
-                       before each step over files; DiskFull while a disk is full; TooLarge as a rank's last word
+                       before each step over files; DiskFull while a disk is full; TooLarge or DeviceFailed as a rank's last word
 """
 
 import pickle
 from dataclasses import dataclass
 from typing import cast
 
+from warren_gpu_worker.device_faults import DeviceFault
 from warren_gpu_worker.fitting import DeviceMemory
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
@@ -117,9 +118,16 @@ class TooLarge:
     """Most tokens of a pass that may fit; None: it can't be cut."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceFailed:
+    """This rank can't use its device any more, and ends."""
+
+    fault: DeviceFault
+
+
 Order = Open | Close | Apply
 Turn = Order | ApplyBatched | Offload
-Report = Ready | Pulse | DiskFull | Offloaded | Answer | TooLarge
+Report = Ready | Pulse | DiskFull | Offloaded | Answer | TooLarge | DeviceFailed
 
 
 def pack(frame: Turn | Fail | Report) -> bytes:

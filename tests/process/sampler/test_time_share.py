@@ -181,7 +181,7 @@ class Pair:
     def on_disk_full(self, model: ModelId) -> None:
         pass
 
-    def on_death(self) -> None:
+    def on_death(self, reason: str) -> None:
         self.n_deaths += 1
         self._changed.set()
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.lost_device_trainer import AT_ONCE
 from tests.support.poisoned_trainer_child import POISON
 from tests.support.trainer import (
     FULL,
@@ -161,6 +162,37 @@ async def through_all_epochs(owner: Owner, ops: list[OpBody]) -> list[OpOutcome]
         if len(owner.outcomes(epoch)) > len(ops):
             return [owner.outcomes(epoch)[number] for number in range(1, len(ops) + 1)]
     raise AssertionError("each lease ended")
+
+
+async def test_a_device_that_is_lost_ends_the_lease_with_what_to_do_and_the_op_is_done_elsewhere(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A model is tried out with a few tokens as it is made, which is where it fails."""
+    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.lost_device_trainer")
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_ranks):
+        await owner.grant(LORA, epoch=1)
+        await owner.until(lambda: "has ended: its device failed" in caplog.text)
+        assert "no CUDA-capable device is detected" in caplog.text
+        assert "reboot the machine" in caplog.text
+        assert not owner.outcomes(1)
+    async with serving(hub.client("other"), settings):
+        await owner.open(LORA, epoch=2)
+        after = await owner.apply(2, [forward_backward(random_batch(1)), optim_step()])
+        assert done(after[1]).version == 1
+
+
+async def test_who_has_no_device_takes_no_models(
+    hub: MemoryHub,
+    owner: Owner,
+    settings: GpuWorkerSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv(AT_ONCE, "1")
+    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.lost_device_trainer")
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_ranks):
+        await owner.until(lambda: "its device failed: the driver has lost the GPU" in caplog.text)
+    assert not any(beat.offers for beat in owner.heartbeats)
 
 
 async def test_a_child_that_hangs_is_killed(

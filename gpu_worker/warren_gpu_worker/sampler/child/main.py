@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import NoVision
-from warren_gpu_worker.device_errors import is_out_of_memory
+from warren_gpu_worker.device_errors import fault_of, is_out_of_memory
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns, Answer
 from warren_gpu_worker.sampler.child.image_cache import ImageCache, Seen, look
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
@@ -36,9 +36,11 @@ from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Turns
 from warren_gpu_worker.sampler.engines.choice import OpenEngine, open_engine
 from warren_gpu_worker.sampler.engines.port import Refusal, Sleeper
+from warren_gpu_worker.sampler.engines.start_failures import start_failure
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.sampler.messages import (
     Broken,
+    DeviceFailed,
     Orders,
     PolicySource,
     Ready,
@@ -120,14 +122,19 @@ class SamplerChild:
         )
 
     def run(self) -> None:
-        """Serve until the supervisor hangs up, or the memory is too small for what is to be computed."""
+        """Serve until the supervisor hangs up, the memory is too small for what is to be computed, or the device is
+        lost."""
         try:
             self._work()
         except Exception as error:
-            if not is_out_of_memory(error):
+            if is_out_of_memory(error):
+                word = self._turns.too_large(error)
+            elif (fault := fault_of(error)) is not None:
+                word = DeviceFailed(fault)
+            else:
                 raise
-            log.exception("out of memory")
-            self._channel.send(pack(self._turns.too_large(error)))
+            log.exception("this process can't go on")
+            self._channel.send(pack(word))
 
     def _work(self) -> None:
         threading.Thread(target=self._read, name="read", daemon=True).start()
@@ -260,7 +267,7 @@ def _serve(channel: Channel, settings: GpuWorkerSettings, open_engine: OpenEngin
     try:
         child = SamplerChild(channel, settings, channel.arguments[1], open_engine=open_engine)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
-        channel.send(pack(Broken(str(error))))
+        channel.send(pack(Broken(start_failure(error))))
         os._exit(1)
     gc.freeze()  # what was loaded stays: nothing of it is garbage
     child.run()

@@ -7,6 +7,7 @@ from typing import Protocol
 from warren_gpu_worker.base_models.loading import chosen_dtype, load_base
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.port import Engine
+from warren_gpu_worker.sampler.engines.start_failures import start_failure
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.sampler.engines.vllm.startup import prepare_environment, why_not
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -69,7 +70,7 @@ def _open_vllm(
         return VllmEngine(folder, settings, endings, vision)
     except Exception as error:  # vLLM raises whatever its parts raise
         log.exception("vLLM did not start")
-        raise EngineUnavailable(f"vLLM did not start: {error}") from error
+        raise EngineUnavailable(f"vLLM did not start: {start_failure(error)}") from error
 
 
 def _open_transformers(

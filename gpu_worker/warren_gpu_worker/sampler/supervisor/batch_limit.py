@@ -33,7 +33,7 @@ class BatchLimit:
         lower = min(before, max(frame.n_running, 1)) // 2
         if lower:
             self.settings = self.settings.model_copy(update={"max_batch": lower})
-            _tell(self._turns.owed(), _lowered(before, lower, frame.reason))
+            tell_all(self._turns.owed(), _lowered(before, lower, frame.reason))
         elif frame.first is None:
             return []
         self._turns.not_attempted()
@@ -55,6 +55,7 @@ def _refused(turn_id: int, reason: str) -> Refusal:
     return Refusal(turn_id, FailureKind.SAMPLER_ERROR, told)
 
 
-def _tell(turns: Iterable[OpenTurn], notice: str) -> None:
+def tell_all(turns: Iterable[OpenTurn], notice: str) -> None:
+    """Each run of these turns once."""
     for run in {turn.item.envelope.run for turn in turns}:
         run_log.warning(run, notice)

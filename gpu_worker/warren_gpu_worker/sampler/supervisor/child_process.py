@@ -3,7 +3,7 @@
 Invariants: every turn that the child owes is answered once, by tokens or a refusal, unless it is
 cancelled or given back; the ledger (`open_turns`) says what is owed. A child that dies is started again and gets what it still owed; a request
 that was handed out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills
-them; where that was a lack of memory, the next child computes fewer turns at once (`batch_limit`). A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
+them; where that was a lack of memory, the next child computes fewer turns at once (`batch_limit`); where the device failed, what is held is given back at once. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
 fall asleep. Only the first child must come up: where a later one does not, others are started without
 end, and what is held is given back after `MAX_DEATHS` in a row, for somebody else to answer.
 """
@@ -21,6 +21,7 @@ from warren_gpu_worker.forking import SpawnChild
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.messages import (
     Broken,
+    DeviceFailed,
     Orders,
     OutOfMemory,
     Published,
@@ -30,7 +31,7 @@ from warren_gpu_worker.sampler.messages import (
     pack,
     unpack_answer,
 )
-from warren_gpu_worker.sampler.supervisor.batch_limit import BatchLimit
+from warren_gpu_worker.sampler.supervisor.batch_limit import BatchLimit, tell_all
 from warren_gpu_worker.sampler.supervisor.gpus import own_gpus
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.sampler.supervisor.sleep_mode import SleepMode
@@ -243,6 +244,11 @@ class SamplerProcess:
             assert not isinstance(frame, Ready | Broken), "a child greets once"
             if isinstance(frame, OutOfMemory):
                 self._answered(self._limit.out_of_memory(frame))
+                continue
+            if isinstance(frame, DeviceFailed):
+                tell_all(self._turns.owed(), f"the sampler's device failed: {frame.fault}")
+                self._turns.not_attempted()
+                self._give_back_all()
                 continue
             self.statistics = frame.statistics
             self._sleep_mode.heard(is_asleep=frame.is_asleep)

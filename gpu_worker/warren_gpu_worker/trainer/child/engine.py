@@ -41,6 +41,7 @@ from warren_gpu_worker.trainer.errors import (
     OpError,
     RankFailed,
     is_disk_full,
+    opening_reason_of,
     reason_of,
 )
 from warren_gpu_worker.trainer.training.lora_batching import LoraBatching, Member, apply_batch
@@ -129,7 +130,7 @@ class Engine:
             log.warning("model %s can't be opened", model_id, exc_info=True)
             if self._ranks.must_end(error):
                 raise
-            return OpFailed(reason=f"the model can't be opened: {error}")
+            return OpFailed(reason=f"the model can't be opened: {opening_reason_of(error)}")
         budget = PassBudget(self._config.micro_batch_tokens)
         if max_tokens is not None:
             budget.lower(max_tokens)

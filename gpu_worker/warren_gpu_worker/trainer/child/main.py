@@ -20,6 +20,7 @@ import torch
 import transformers
 
 from warren_broker.worker.child import Channel
+from warren_gpu_worker.device_errors import check_device, fault_of
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.allocator import keep_freed_memory
@@ -32,6 +33,7 @@ from warren_gpu_worker.trainer.messages import (
     Apply,
     ApplyBatched,
     Close,
+    DeviceFailed,
     DiskFull,
     Fail,
     Offload,
@@ -83,14 +85,15 @@ class TrainerChild:
 
     def run(self) -> None:
         """Serve until the supervisor hangs up."""
-        self._say(Ready(device_memory(self._settings)))
-        while (frame := self._channel.receive()) is not None:
-            try:
+        try:
+            check_device(self._settings.device)
+            self._say(Ready(device_memory(self._settings)))
+            while (frame := self._channel.receive()) is not None:
                 self._carry_out(unpack_order(frame))
-            except OpTooLarge as error:  # of whichever rank
-                word = TooLarge(error.model, error.number, error.reason, error.max_tokens)
+        except RuntimeError as error:  # of whichever rank
+            if (word := _last_word(error)) is not None:
                 self._channel.send(pack(word))
-                raise
+            raise
 
     def _carry_out(self, turn: Turn | Fail) -> None:
         match turn:
@@ -178,6 +181,14 @@ class TrainerChild:
         self._said_s = time.monotonic()
         if self._ranks.is_first:
             self._channel.send(pack(report))
+
+
+def _last_word(error: RuntimeError) -> TooLarge | DeviceFailed | None:
+    """What the supervisor must know of an error that ends this process."""
+    if isinstance(error, OpTooLarge):
+        return TooLarge(error.model, error.number, error.reason, error.max_tokens)
+    fault = fault_of(error)
+    return None if fault is None else DeviceFailed(fault)
 
 
 def main(engine_type: type[Engine] = Engine) -> None:

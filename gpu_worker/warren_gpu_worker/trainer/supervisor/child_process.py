@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from warren_broker.worker.child import ChildDied
+from warren_gpu_worker.device_faults import DeviceFault, Fault
 from warren_gpu_worker.file_progress import allowance_s
 from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -36,6 +37,7 @@ from warren_gpu_worker.trainer.messages import (
     Apply,
     ApplyBatched,
     Close,
+    DeviceFailed,
     DiskFull,
     Fail,
     Offload,
@@ -68,7 +70,7 @@ class ProcessListener(Protocol):
     def on_disk_full(self, model: ModelId) -> None: ...
     def on_ready(self, memory: DeviceMemory | None, /) -> None: ...
     def on_answer(self, answer: Answer) -> None: ...
-    def on_death(self) -> None: ...
+    def on_death(self, reason: str, /) -> None: ...
 
 
 class TrainerProcess:
@@ -96,6 +98,8 @@ class TrainerProcess:
         """Op -> reason."""
         self._max_tokens: dict[ModelId, int] = {}
         """Of a pass, where the device had no memory for more."""
+        self._end_reason = ""
+        """Why the child ends, where there is more to say than that it does."""
         self._deadline: asyncio.Timeout | None = None
         self._child: RankProcesses | None = None
         self._without_disk_space: ModelId | None = None
@@ -129,7 +133,8 @@ class TrainerProcess:
             try:
                 await self._live()
             except TimeoutError:
-                log.error("the training process is lost: it said nothing for too long")
+                self._end_reason = self._hung()
+                log.error("the training process is lost: %s", self._end_reason)
             except (ChildDied, OSError) as error:
                 log.error("the training process is lost: %s", error)
             was_ready = self.is_ready
@@ -199,7 +204,7 @@ class TrainerProcess:
                 case Offloaded():
                     self._was_paid()
                     self._stay.go()
-                case TooLarge():
+                case TooLarge() | DeviceFailed():
                     self._note(report)
                 case DiskFull():
                     self._without_disk_space = report.model
@@ -218,6 +223,9 @@ class TrainerProcess:
                 self._max_tokens[word.model] = word.max_tokens
             else:
                 self._too_large.setdefault(word.model, {})[word.number] = word.reason
+        elif isinstance(word, DeviceFailed):
+            log.error("%s: its device failed: %s", self._name, word.fault)
+            self._end_reason = f"its device failed: {word.fault}"
 
     def _made_to_fit(self, turn: Turn) -> Turn | Fail:
         if isinstance(turn, Open):
@@ -254,7 +262,14 @@ class TrainerProcess:
         self._shares = _shares(self._settings)
         self._owed.clear()
         self._stay.go()
-        self._listener.on_death()
+        reason, self._end_reason = self._end_reason, ""
+        self._listener.on_death(reason)
+
+    def _hung(self) -> str:
+        told = f"it said nothing for {self._settings.hang_s:.0f} s"
+        if self._settings.devices == 1:
+            return told
+        return str(DeviceFault(Fault.HUNG_RANKS, told))
 
 
 def _shares(settings: GpuWorkerSettings) -> FairShares:

@@ -86,9 +86,10 @@ class HeldModels:
         await asyncio.wait([holding.task])
         run_log.info(holding.lease.of_run, f"let go of {model}, epoch {holding.lease.held.epoch}")
 
-    def release_all(self) -> None:
+    def release_all(self, reason: str = "") -> None:
         """The process that has their weights is gone: their leases end at once."""
+        why = f": {reason}" if reason else ""
         for model, holding in self._holdings.items():
             holding.task.cancel()
-            run_log.error(holding.lease.of_run, f"the process that trained {model} has ended")
+            run_log.error(holding.lease.of_run, f"the process that trained {model} has ended{why}")
         self._holdings.clear()

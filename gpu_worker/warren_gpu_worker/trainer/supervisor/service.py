@@ -166,9 +166,9 @@ class _Trainer:
             self._without_disk_space.add(model)
             self._note_change()
 
-    def on_death(self) -> None:
+    def on_death(self, reason: str) -> None:
         self._reloading.note_death()
-        self._models.release_all()
+        self._models.release_all(reason)
         self._without_disk_space.clear()
         self._note_change()
 
