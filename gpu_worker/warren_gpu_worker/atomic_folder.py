@@ -17,7 +17,8 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Protocol, TypedDict, cast
@@ -35,6 +36,8 @@ from warren_gpu_worker.file_progress import Progress, unheard
 SEAL = "SHA256SUMS"
 _PREVIOUS = "~previous"
 _PARTIAL = ".partial-"
+_N_DIGESTS = 4
+"""Files at once."""
 
 
 class _Entry(TypedDict):
@@ -120,9 +123,10 @@ def put_folder(url: str, folder: Path, progress: Progress = unheard) -> int:
     return size_bytes
 
 
-def is_on_disk(url: str) -> bool:
-    """Whether the place is a disk of this host."""
-    return _is_local(_open(url)[0])
+def place_on_disk(url: str) -> Path | None:
+    """Where that is on a disk of this host; None: it is elsewhere."""
+    fs, path = _open(url)
+    return Path(path) if _is_local(fs) else None
 
 
 @contextmanager
@@ -206,26 +210,32 @@ def _stage_beside(path: Path) -> Path:
 
 
 def _seal(folder: Path, progress: Progress) -> int:
-    lines: list[str] = []
-    size_bytes = 0
-    for file in sorted(folder.iterdir()):
-        lines.append(f"{_digest(file, progress)}  {file.name}\n")
-        size_bytes += file.stat().st_size
+    files = sorted(folder.iterdir())
+    digests = _digests(files, progress)
+    lines = [f"{digest}  {file.name}\n" for file, digest in zip(files, digests, strict=True)]
+    size_bytes = sum(file.stat().st_size for file in files)
     (folder / SEAL).write_text("".join(lines))
     return size_bytes
 
 
-def _digest(file: Path, progress: Progress) -> str:
-    progress(file.stat().st_size)
+def _digests(files: Sequence[Path], progress: Progress) -> list[str]:
+    """Side by side: of large files it takes as long as writing them."""
+    progress(sum(file.stat().st_size for file in files))
+    with ThreadPoolExecutor(_N_DIGESTS, thread_name_prefix="digest") as pool:
+        return list(pool.map(_digest, files))
+
+
+def _digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _verify(url: str, folder: Path, progress: Progress) -> None:
     try:
-        for line in (folder / SEAL).read_text().splitlines():
-            digest, _, name = line.partition("  ")
-            if _digest(folder / name, progress) != digest:
+        lines = [line.split("  ", 1) for line in (folder / SEAL).read_text().splitlines()]
+        found = _digests([folder / name for _, name in lines], progress)
+        for (digest, name), own in zip(lines, found, strict=True):
+            if own != digest:
                 raise FolderUnreadable(url, f"is damaged: {name} is not what was written")
     except (FileNotFoundError, IsADirectoryError, UnicodeDecodeError) as error:
         raise FolderUnreadable(url, f"is damaged: {error}") from error

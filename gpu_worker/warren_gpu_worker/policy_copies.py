@@ -2,14 +2,15 @@
 
 Where policies lie in a store that is no disk of this host, a trainer leaves the newest one of each of
 its models here as well, and a sampler beside it takes it from here: not a byte of it comes through the
-network, and the files are mapped, not read. (On a local disk the kernel's cache does the same.)
+network, and the files are mapped, not read. On a local disk the kernel's cache has the files, and a link
+to them is left here: it says that this host has just written them, so nobody need verify them.
 
 Invariants:
 - The store has a policy before anybody hears of it, so nothing depends on a copy: one that is not
   there, or goes while it is read, only costs the way to the store.
 - A copy is whole or not there, since it appears by one rename.
 - Copies take at most half of the memory that is free, and are gone when their trainer is (`scratch`).
-- What another user put there is never read.
+- What another user put there is never read, nor is what was written anew since a link was made to it.
 """
 
 import hashlib
@@ -69,6 +70,21 @@ class LocalCopies:
         if last and last != place:
             shutil.rmtree(last, ignore_errors=True)
 
+    def link(self, url: str, folder: Path) -> None:
+        """To a policy on a disk of this host, in the place of the model's last one."""
+        try:
+            stage = self._folder() / _STAGE
+            shutil.rmtree(stage, ignore_errors=True)
+            stage.mkdir()
+            for file in folder.iterdir():
+                link, stat = stage / file.name, file.stat()
+                link.symlink_to(file)
+                os.utime(link, ns=(stat.st_atime_ns, stat.st_mtime_ns), follow_symlinks=False)
+        except OSError as error:
+            log.warning("no link to %s in memory: %s", url, error)
+            return
+        self.show(url, stage)
+
     def drop_copy(self, policies: str) -> None:
         """Nobody trains the model here any more whose policies lie below this URL."""
         if place := self._newest.pop(policies, None):
@@ -87,9 +103,17 @@ def find_copy(url: str, parent: Path | None = None) -> Path | None:
             is_ours = place.stat().st_uid == place.parent.stat().st_uid == os.geteuid()
         except OSError:  # gone meanwhile
             continue
-        if is_ours:
+        if is_ours and _is_as_linked(place):
             return place
     return None
+
+
+def _is_as_linked(place: Path) -> bool:
+    """A link has the time of what it leads to; a file is a copy."""
+    try:
+        return all(file.lstat().st_mtime_ns == file.stat().st_mtime_ns for file in place.iterdir())
+    except OSError:  # gone meanwhile
+        return False
 
 
 def _name(url: str) -> str:

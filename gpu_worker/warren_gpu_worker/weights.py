@@ -11,7 +11,7 @@ Invariants: a policy is whole or not there; tied weights are stored once; weight
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -22,11 +22,12 @@ from safetensors.torch import (
     save_file,  # pyright: ignore[reportUnknownVariableType]
 )
 from torch import Tensor
+from torch import dtype as Dtype
 
 from warren_gpu_worker.atomic_folder import (
     FolderUnreadable,
-    is_on_disk,
     open_folder,
+    place_on_disk,
     put_folder,
     write_folder,
 )
@@ -95,17 +96,42 @@ def write_policy(
 ) -> int:
     """Write what `view_policy` looked at; the size in bytes. Raises `OSError`.
 
-    What goes to another host is left among `copies` as well.
+    What goes to another host is left among `copies` as well, and what goes to a disk of this one is linked there.
     """
-    fill = partial(write_policy_files, policy, progress=progress)
+    fill, place = partial(write_policy_files, policy, progress=progress), place_on_disk(url)
     stage = None
-    if copies and not is_on_disk(url):
+    if copies and place is None:
         stage = copies.stage(url, policy.size_bytes, fill)
     if copies is None or stage is None:
-        return write_folder(url, fill, progress=progress)
+        size_bytes = write_folder(url, fill, progress=progress)
+        if copies and place is not None:
+            copies.link(url, place)
+        return size_bytes
     size_bytes = put_folder(url, stage, progress)
     copies.show(url, stage)
     return size_bytes
+
+
+def as_sampled(policy: PolicyView, dtype: Dtype | None) -> PolicyView:
+    """The weights as samplers compute with them: of this type, where training keeps them in a finer one.
+
+    One after the other goes to the host, so a device needs room for one more of them. An adapter stays as it is: it is small.
+    """
+    if dtype is None or policy.kind == "lora":
+        return policy
+    tensors = {
+        name: tensor.to(dtype).cpu() if tensor.is_floating_point() else tensor
+        for name, tensor in policy.tensors.items()
+    }
+    return replace(policy, tensors=tensors)
+
+
+def pinned(files: PolicyFiles) -> PolicyFiles:
+    """Full weights in memory from which a GPU copies several times as fast; read now, not when it does."""
+    if files.kind == "lora":
+        return files
+    tensors = {name: tensor.pin_memory() for name, tensor in files.tensors.items()}
+    return replace(files, tensors=tensors)
 
 
 def write_policy_files(policy: PolicyView, folder: Path, progress: Progress = unheard) -> None:

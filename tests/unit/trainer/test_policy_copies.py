@@ -14,9 +14,9 @@ from fsspec.implementations.memory import (  # pyright: ignore[reportMissingType
 )
 from tests.support.trainer import FULL, MODEL, apply_all, engine_for, opened, some_ops
 
-from warren_gpu_worker.atomic_folder import FolderUnreadable, delete_folder
+from warren_gpu_worker.atomic_folder import SEAL, FolderUnreadable, delete_folder
 from warren_gpu_worker.policy_copies import LocalCopies, find_copy
-from warren_gpu_worker.weights import PolicyView, fetch_policy, write_policy
+from warren_gpu_worker.weights import PolicyView, as_sampled, fetch_policy, write_policy
 from warren_schemas.training import PublishPolicy
 
 
@@ -131,11 +131,57 @@ def test_a_store_that_fails_leaves_no_copy(
         fetch_policy(f"{store}/v1")
 
 
-def test_on_a_disk_of_this_host_nothing_is_copied(
-    copies: LocalCopies, tmp_path: Path, memory: Path
+@pytest.fixture
+def on_disk(tmp_path: Path, copies: LocalCopies) -> Path:
+    """A policy on a disk of this host."""
+    folder = tmp_path / "policies" / "v1"
+    write_policy(policy(1.0), folder.as_uri(), copies)
+    return folder
+
+
+def test_on_a_disk_of_this_host_what_was_just_written_is_not_verified(
+    on_disk: Path, memory: Path, tmp_path: Path
 ) -> None:
-    write_policy(policy(1.0), (tmp_path / "policies" / "v1").as_uri(), copies)
-    assert list(memory.iterdir()) == []
+    """For it is found without its seal, by whoever sees the link alone."""
+    link = find_copy(on_disk.as_uri(), memory)
+    assert link is not None
+    (on_disk / SEAL).unlink()
+    (link / SEAL).unlink()
+    assert first_weight(on_disk.as_uri(), memory) == 1.0
+    with pytest.raises(FolderUnreadable):
+        fetch_policy(on_disk.as_uri(), tmp_path)
+
+
+def test_what_was_changed_since_it_was_linked_is_verified(on_disk: Path, memory: Path) -> None:
+    (on_disk / "model.safetensors").write_bytes(b"half")
+    with pytest.raises(FolderUnreadable, match="is damaged"):
+        fetch_policy(on_disk.as_uri(), memory)
+
+
+def test_what_is_gone_from_the_disk_is_not_there(on_disk: Path, memory: Path) -> None:
+    delete_folder(on_disk.as_uri())
+    with pytest.raises(FolderUnreadable, match="is not there"):
+        fetch_policy(on_disk.as_uri(), memory)
+
+
+def test_a_new_version_takes_the_links_place(
+    on_disk: Path, memory: Path, copies: LocalCopies
+) -> None:
+    newer = (on_disk.parent / "v2").as_uri()
+    write_policy(policy(2.0), newer, copies)
+    assert find_copy(on_disk.as_uri(), memory) is None
+    assert first_weight(newer, memory) == 2.0
+    assert first_weight(on_disk.as_uri(), memory) == 1.0
+
+
+def test_a_policy_has_the_type_that_is_sampled_with() -> None:
+    given = policy(1.0)
+    assert as_sampled(given, None) is given
+    assert as_sampled(given, torch.bfloat16).tensors["w"].dtype is torch.bfloat16
+    whole = PolicyView("full", {"ids": torch.arange(3)}, "{}")
+    assert as_sampled(whole, torch.bfloat16).tensors["ids"].dtype is torch.int64
+    adapter = PolicyView("lora", given.tensors, "{}")
+    assert as_sampled(adapter, torch.bfloat16) is adapter
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to somebody else")

@@ -50,7 +50,7 @@ from warren_gpu_worker.sampler.messages import (
     unpack_orders,
 )
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.weights import PolicyFiles, fetch_policy
+from warren_gpu_worker.weights import PolicyFiles, fetch_policy, pinned
 from warren_schemas.episode import FailureKind
 
 PULSE_S = 1.0
@@ -244,7 +244,8 @@ def _try_to_fetch(source: PolicySource) -> PolicyFiles | str:
     for delay_s in _FETCH_DELAYS_S:
         time.sleep(delay_s)
         try:
-            return fetch_policy(source.url)
+            files = fetch_policy(source.url)
+            return pinned(files) if torch.cuda.is_initialized() else files
         except Exception as error:  # any store's own errors: each becomes a refusal
             log.debug("fetching %s", source.url, exc_info=True)
             reason = str(error) or type(error).__name__

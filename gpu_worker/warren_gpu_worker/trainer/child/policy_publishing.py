@@ -16,7 +16,7 @@ from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.trainer.child.checkpoint import policies_url, whole_policy
 from warren_gpu_worker.trainer.training.ranks import Ranks
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
-from warren_gpu_worker.weights import write_policy
+from warren_gpu_worker.weights import as_sampled, write_policy
 from warren_schemas.ids import ModelId
 from warren_schemas.training import KEEP_POLICIES, OpDone, Policy
 
@@ -53,7 +53,7 @@ class Publisher:
         """
         if self._newest is None or self._newest.version != model.version:
             url = join_url(self._url, f"v{model.version}")
-            whole = whole_policy(model)
+            whole = as_sampled(whole_policy(model), model.network.autocast_dtype)
             size_bytes = self._ranks.by_first(
                 lambda: write_policy(whole, url, self._copies, self._progress)
             )
