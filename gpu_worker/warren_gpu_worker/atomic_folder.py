@@ -32,6 +32,7 @@ from fsspec.implementations.local import (  # pyright: ignore[reportMissingTypeS
 )
 
 from warren_gpu_worker.file_progress import Progress, unheard
+from warren_gpu_worker.ranged_download import PART_BYTES, fetch_in_parts
 
 SEAL = "SHA256SUMS"
 _PREVIOUS = "~previous"
@@ -57,6 +58,7 @@ class _FileSystem(Protocol):
     def mv(self, path1: str, path2: str, *, recursive: bool) -> None: ...
     def rm(self, path: str, *, recursive: bool) -> None: ...
     def put_file(self, lpath: str, rpath: str, callback: Callback) -> None: ...
+    def cat_file(self, path: str, start: int, end: int) -> bytes: ...
     def get_file(self, rpath: str, lpath: str, callback: Callback) -> None: ...
 
 
@@ -274,9 +276,12 @@ def _upload(fs: _FileSystem, stage: Path, path: str, progress: Progress) -> None
 
 def _download(fs: _FileSystem, path: str, folder: Path, progress: Progress) -> None:
     for entry in fs.ls(path, detail=True):
-        name = PurePosixPath(entry["name"]).name
-        progress(entry["size"] or 0)
-        fs.get_file(entry["name"], str(folder / name), callback=_each_piece(progress))
+        name, size_bytes = PurePosixPath(entry["name"]).name, entry["size"] or 0
+        progress(size_bytes)
+        if size_bytes > PART_BYTES:
+            fetch_in_parts(fs, entry["name"], folder / name, size_bytes, progress)
+        else:
+            fs.get_file(entry["name"], str(folder / name), callback=_each_piece(progress))
 
 
 def _each_piece(progress: Progress) -> Callback:

@@ -34,6 +34,7 @@ def test_several_share_no_gpu_and_no_seed() -> None:
     each = list(samplers_of(settings("cuda:2", seed=7, data_parallel=2, tensor_parallel=2)))
     assert [visible(one) for one in each] == ["2,3", "4,5"]
     assert [one.seed for one in each] == [7, 8]
+    assert ["trainer" in one.roles for one in each] == [True, False]
 
 
 def test_on_a_cpu_there_is_nothing_to_share_out() -> None:

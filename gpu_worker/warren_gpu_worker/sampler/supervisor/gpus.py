@@ -17,6 +17,8 @@ def samplers_of(settings: GpuWorkerSettings) -> Iterator[GpuWorkerSettings]:
     n_gpus = settings.vllm.n_gpus
     for place in range(settings.vllm.data_parallel):
         changes: dict[str, object] = {}
+        if place:  # which has no trainer beside it, on its GPUs
+            changes["roles"] = frozenset({"sampler"})
         if settings.seed is not None:
             changes["seed"] = settings.seed + place
         if settings.vllm.data_parallel > 1 and not is_surely_on_cpu(settings.device):
