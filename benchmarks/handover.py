@@ -64,7 +64,9 @@ def hand_over(
     model: Qwen3ForCausalLM, store: Path, dtype: torch.dtype | None, *, links: bool
 ) -> tuple[float, float, int]:
     """Seconds to publish and to fetch, the best of some rounds each, and the bytes."""
-    copies, publishing, fetching, size_bytes = LocalCopies(), [], [], 0
+    copies, size_bytes = LocalCopies(), 0
+    publishing: list[float] = []
+    fetching: list[float] = []
     for round_ in range(ROUNDS):
         url = (store / f"{dtype}-{links}" / f"v{round_}").as_uri()
 

@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.sampler.engines.choice import EngineUnavailable, open_engine
@@ -103,8 +102,8 @@ class TestShareOfMemory:
     @pytest.fixture
     def weights(self, folder: str) -> int:
         config = Qwen3Config.from_pretrained(folder)
-        model = Qwen3ForCausalLM(config)
-        model.to(torch.bfloat16).save_pretrained(folder)
+        model = Qwen3ForCausalLM(config).bfloat16()
+        model.save_pretrained(folder)
         return 2 * sum(parameter.numel() for parameter in model.parameters())
 
     def test_a_sampler_alone_has_most_of_it(self, folder: str) -> None:
