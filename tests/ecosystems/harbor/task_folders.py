@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from tests.support.patience import PATIENCE_S
+
 TOML = """\
 schema_version = "1.4"
 [metadata]
@@ -11,7 +13,7 @@ timeout_sec = {agent_s}
 [verifier]
 timeout_sec = {verifier_s}
 [environment]
-build_timeout_sec = 60.0
+build_timeout_sec = {patience_s}
 {more}
 """
 DOCKERFILE = "FROM debian:12\nWORKDIR /app\nCOPY numbers.txt ./\nENV UNIT=apples\n"
@@ -28,15 +30,19 @@ def write_task(
     tests: str = SUM_IS_WRITTEN,
     dockerfile: str = DOCKERFILE,
     category: str = "sums",
-    agent_s: float = 60.0,
-    verifier_s: float = 60.0,
+    agent_s: float = PATIENCE_S,
+    verifier_s: float = PATIENCE_S,
     more: str = "",
 ) -> Path:
     """The folder of all of them."""
     task = folder / name
     files = {
         "task.toml": TOML.format(
-            category=category, agent_s=agent_s, verifier_s=verifier_s, more=more
+            category=category,
+            agent_s=agent_s,
+            verifier_s=verifier_s,
+            patience_s=PATIENCE_S,
+            more=more,
         ),
         "instruction.md": instruction,
         "environment/Dockerfile": dockerfile,

@@ -7,6 +7,7 @@ import pytest
 from tests.ecosystems.harbor.serving import CLASS, ended, episode, host, installed, shell, text
 from tests.ecosystems.harbor.task_folders import DOCKERFILE, write_task
 from tests.support.hosting import hosting
+from tests.support.patience import PATIENCE_S
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
@@ -63,7 +64,8 @@ async def test_what_is_not_solved_gets_no_reward(host: Host, tmp_path: Path) -> 
 async def test_a_verdict_that_is_not_valid_is_a_failure(
     host: Host, tmp_path: Path, tests: str, reason: str
 ) -> None:
-    folder = write_task(tmp_path, tests=f"#!/bin/bash\n{tests}\n", verifier_s=2.0)
+    limit_s = 2.0 if "sleep" in tests else PATIENCE_S
+    folder = write_task(tmp_path, tests=f"#!/bin/bash\n{tests}\n", verifier_s=limit_s)
     answer = await ended(episode(host, folder), "Done.")
     assert isinstance(answer, Refused), answer
     assert answer.kind is ERROR
@@ -85,7 +87,7 @@ async def test_several_rewards_are_parts_and_one_counts(host: Host, tmp_path: Pa
 
 async def test_an_agent_that_used_up_its_time_is_graded(host: Host, tmp_path: Path) -> None:
     """Of its commands: that of the model does not count."""
-    folder = write_task(tmp_path, agent_s=0.5)
+    folder = write_task(tmp_path, agent_s=3.0)
     answer = await ended(episode(host, folder), shell("echo 7 > answer.txt; sleep 1000"))
     assert isinstance(answer, Observed)
     assert answer.reward == 1.0

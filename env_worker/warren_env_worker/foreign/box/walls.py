@@ -7,6 +7,7 @@ Nothing answers on its network but what it starts itself, unless the box has tha
 
 import base64
 import shutil
+from functools import lru_cache
 from pathlib import Path
 
 import warren
@@ -99,6 +100,7 @@ def _file_system(shown: list[str], disk_mib: int) -> list[str]:
     ]
 
 
+@lru_cache(maxsize=1)
 def _archive() -> bytes:
     sdk = Path(warren.__file__).parents[1]
     modules = {name: sdk.joinpath(*name.split(".")).with_suffix(".py") for name in _OF_SDK}
