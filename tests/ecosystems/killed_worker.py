@@ -28,6 +28,8 @@ class TwoWorkers:
     """What the operator's policy of both allows."""
     turn: int = 3
     n_episodes: int = 40
+    """1 where they take long to begin: a worker keeps what it took until all of it has begun, and what was killed before is begun
+    anew and not recovered."""
 
     async def rewards(self, of: EpisodeSpec, policy: Policy) -> set[float]:
         """Of all episodes: each has ended, and some on the other worker, which played them anew so far."""

@@ -20,7 +20,7 @@ async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
     of = spec("gem", environment_config=CONFIG, max_turns=50)
-    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=10)
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=1)
     assert await workers.rewards(of, lambda item: GUESSES[item.turn // 4]) == {1.0}
 
 

@@ -19,7 +19,7 @@ async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
     of = spec("gymnasium", environment_config=LAKE)
-    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=10)
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=1)
     assert await workers.rewards(of, lambda item: TO_THE_GOAL[item.turn]) == {1.0}
 
 

@@ -29,7 +29,7 @@ async def test_a_killed_env_worker_costs_nothing(
     async with hosting(CLASS) as host:
         commands = way_to_win(home, (await shown(episode(host)))[0])
     of = spec("textworld", environment_config=SIMPLE, max_turns=100)
-    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=10)
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, n_episodes=1)
     assert await workers.rewards(of, lambda item: commands[item.turn]) == {1.0}
 
 
