@@ -3,6 +3,7 @@
 
 import hashlib
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -47,10 +48,15 @@ def of_download(store: MemoryFileSystem, file: str, *_: object, **__: object) ->
     return cast("int", store.size(file))  # pyright: ignore[reportUnknownMemberType]
 
 
+SIDE_BY_SIDE = "hash"
+"""Of several files at once, whose bytes are told together."""
+
+
 class Steps:
     """Refuses a step whose bytes were not told since the last one; counts those that were."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self.told_bytes: list[int] = []
         self.n: Counter[str] = Counter()
 
@@ -61,10 +67,12 @@ class Steps:
         self, name: str, step: Callable[..., object], size_of: Callable[..., int]
     ) -> Callable[..., object]:
         def wrapper(*arguments: object, **more: object) -> object:
-            told_bytes, self.told_bytes = sum(self.told_bytes), []
             size_bytes = size_of(*arguments, **more)
-            assert told_bytes >= size_bytes, f"{name} of {size_bytes} bytes, told {told_bytes}"
-            self.n[name] += 1
+            with self._lock:
+                told_bytes = sum(self.told_bytes)
+                assert told_bytes >= size_bytes, f"{name} of {size_bytes} bytes, told {told_bytes}"
+                self.told_bytes = [told_bytes - size_bytes] if name == SIDE_BY_SIDE else []
+                self.n[name] += 1
             return step(*arguments, **more)
 
         return wrapper
@@ -75,7 +83,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     steps = Steps()
     watched = steps.watched
     monkeypatch.setattr(os, "fsync", watched("sync", os.fsync, of_descriptor))
-    monkeypatch.setattr(hashlib, "file_digest", watched("hash", hashlib.file_digest, of_stream))
+    monkeypatch.setattr(
+        hashlib, "file_digest", watched(SIDE_BY_SIDE, hashlib.file_digest, of_stream)
+    )
     write, read = safetensors.torch.serialize_file, AutoModelForCausalLM.from_pretrained
     monkeypatch.setattr(safetensors.torch, "serialize_file", watched("write", write, of_tensors))
     monkeypatch.setattr(
