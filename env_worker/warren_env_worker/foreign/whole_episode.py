@@ -3,12 +3,13 @@
 Invariant: its process ends with the request, however that ends.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from warren.environment import ConfigError
-from warren_env_worker.foreign.conversation import Conversation
-from warren_env_worker.foreign.episode import PackageFailed
+from warren_env_worker.foreign.conversation import Conversation, ProcessLost
+from warren_env_worker.foreign.episode import MAX_LOSSES, PackageFailed
 from warren_env_worker.foreign.package import Package
 
 
@@ -21,6 +22,16 @@ async def answer_of(package: Package, made: Mapping[str, object], asked: object)
         return await _answered(conversation, {"step": asked})
     finally:
         conversation.close()
+
+
+async def repeated_answer_of(
+    package: Package, made: Mapping[str, object], asked: object
+) -> dict[str, Any]:
+    """The same of what plays nothing: asked again where its process was lost. Raises `ConfigError`, `PackageFailed`."""
+    for _ in range(MAX_LOSSES):
+        with contextlib.suppress(ProcessLost):
+            return await answer_of(package, made, asked)
+    raise PackageFailed(f"its process died {MAX_LOSSES} times before it played anything")
 
 
 async def _answered(conversation: Conversation, request: Mapping[str, object]) -> dict[str, Any]:

@@ -146,6 +146,7 @@ async def test_what_fails_there_is_a_typed_failure_and_no_reward(
     for kaput, kind, reason in (
         ("reward", FailureKind.ENVIRONMENT_ERROR, "the reward is kaput"),
         ("process", FailureKind.NOT_REPLAYABLE, f"the process of {package} was lost"),
+        ("counting", FailureKind.ENVIRONMENT_ERROR, "died 3 times before it played anything"),
     ):
         arguments = {"kaput": kaput}
         ended = await played(hub, package, taskset=TASKSETS[package], arguments=arguments)

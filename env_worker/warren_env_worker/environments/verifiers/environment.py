@@ -14,7 +14,7 @@ Metrics: those of the taskset, and each of its rewards by its name.
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import JsonValue
 
@@ -22,8 +22,8 @@ from warren.agents.environment import Agent, AgentEnv
 from warren.environment import ConfigError, Context, Limits, NotReplayable
 from warren_env_worker.environments.plain_arguments import require_plain
 from warren_env_worker.foreign.conversation import ProcessLost
-from warren_env_worker.foreign.package import package
-from warren_env_worker.foreign.whole_episode import answer_of
+from warren_env_worker.foreign.package import Package, package
+from warren_env_worker.foreign.whole_episode import answer_of, repeated_answer_of
 from warren_env_worker.reach.reach import current
 
 _ID = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII)
@@ -63,24 +63,23 @@ class Verifiers(AgentEnv[int | None]):
             raise ConfigError("arguments.system_prompt: it is the path of a file on the worker")
 
     async def tasks(self, split: str) -> Sequence[int] | None:
-        n_tasks = (await self._answer(split, None))["n_tasks"]
+        n_tasks = (await repeated_answer_of(*self._program(split), None))["n_tasks"]
         return None if n_tasks is None else range(n_tasks)
 
     async def run(self, task: int | None, agent: Agent) -> float | None:
         try:
-            played = await self._answer(agent.context.split, _asked(task, agent))
+            played = await answer_of(*self._program(agent.context.split), _asked(task, agent))
         except ProcessLost as error:
             raise NotReplayable(f"the process of {self.package} was lost") from error
         for name, value in played["metrics"].items():
             agent.metric(name, value)
         return played["reward"]
 
-    async def _answer(self, split: str, asked: object) -> dict[str, Any]:
-        """Of a process with the taskset."""
+    def _program(self, split: str) -> tuple[Package, Mapping[str, object]]:
+        """And what makes the taskset there."""
         arguments = {**self.arguments, **self.of_split.get(split, {})}
         made = {"taskset": self.taskset, "arguments": arguments, "split": split}
-        program = package(self.package, f"{self.package}_episode.py")
-        return await answer_of(program, made, asked)
+        return package(self.package, f"{self.package}_episode.py"), made
 
 
 class VerifiersV0(Verifiers):

@@ -43,6 +43,8 @@ class TwoQuestions(vf.Taskset[Question, Config]):
             )
             if self.config.kaput == "load":
                 raise RuntimeError("the tasks are kaput")
+            if self.config.kaput == "counting":
+                os.kill(os.getpid(), signal.SIGKILL)
             yield Question(data, self.config.task)
 
 

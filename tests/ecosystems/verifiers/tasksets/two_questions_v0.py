@@ -11,6 +11,8 @@ from datasets import Dataset
 
 
 def load_environment(n: int = 3, kaput: str = "", shop: bool = False):
+    if kaput == "counting":
+        os.kill(os.getpid(), signal.SIGKILL)
     rubric = vf.Rubric(funcs=[turns_of(kaput)], weights=[2.0])
     rows = [{"question": f"{number}?", "answer": f"and {number}?"} for number in range(n)]
     train, test = Dataset.from_list(rows), Dataset.from_list(rows[:1])

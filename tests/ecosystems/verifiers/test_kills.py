@@ -1,0 +1,37 @@
+"""Env workers and processes of verifiers that are killed while episodes and a run are at it: no group is lost.
+
+A process that is killed alone takes its endpoint's calls with it: its episode fails by name, and is begun once more.
+"""
+
+from pathlib import Path
+
+import pytest
+from tests.ecosystems.killed_worker import TwoWorkers
+from tests.ecosystems.verifiers.test_verifiers import CLASSES, TASKSETS, installed, of_both
+from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.support.interacting import spec
+from tests.support.patience import several_waits
+from tests.support.private_rabbit import PrivateRabbit
+
+__all__ = ["installed"]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
+
+
+@of_both("crash and replay")
+async def test_a_killed_env_worker_costs_no_episode(
+    private_rabbit: PrivateRabbit, tmp_path: Path, package: str
+) -> None:
+    of = spec(package, environment_config={"taskset": TASKSETS[package]})
+    allowed = {"functions": [f"{TASKSETS[package]}:*"]}
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASSES[package], allowed, turn=1, n_episodes=1)
+    assert await workers.rewards(of, lambda item: "one") == {4.0}
+
+
+@of_both("evaluation", "crash and replay")
+@several_waits
+async def test_processes_that_are_killed_in_a_run_cost_no_group(
+    tmp_path: Path, package: str
+) -> None:
+    config = {"taskset": TASKSETS[package]}
+    run = WholeRun(package, CLASSES[package], config, attempts=3)
+    await run.play(tmp_path, kill_foreign_processes)
