@@ -41,11 +41,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[OrsServer]:
 
 def looped(up: Up, server: OrsServer, *arguments: str) -> Sequence[Mapping[str, Any]]:
     """What the loop says of each step, and at its end."""
+    environments = server.url.rstrip("/")  # the client adds one of its own to some paths
     variables = {
         "TINKER_BASE_URL": up.url,
         "TINKER_API_KEY": up.key,
-        "OPENREWARD_SESSION_URL": server.url,
-        "OPENREWARD_API_URL": server.url,
+        "OPENREWARD_SESSION_URL": environments,
+        "OPENREWARD_API_URL": environments,
         "OPENREWARD_API_KEY": KEY,
         "OPENREWARD_DISABLE_UPDATE_CHECK": "1",
         "HF_HUB_OFFLINE": "1",
