@@ -23,6 +23,7 @@ def gpu_worker(
     base_model: BaseModels = (),
     adapter: Adapters = (),
     uploaded_models: UploadedModels = None,
+    join: Annotated[bool, Parameter(negative=())] = False,
     options: GpuOptions = GPU_DEFAULTS,
 ) -> None:
     """Sample from base models and train policies on them.
@@ -34,13 +35,17 @@ def gpu_worker(
         warren gpu-worker --broker amqp://localhost --base-model warren/tiny
         warren gpu-worker --base-model Qwen/Qwen3-0.6B=/models/qwen --roles sampler
         warren gpu-worker --base-model Qwen/Qwen3-0.6B --checkpoints s3://bucket/warren
+        warren gpu-worker --base-model Qwen/Qwen3-32B --devices 8 --machines 2 --rendezvous 10.0.0.1:29400 --join
 
     Parameters
     ----------
     broker
         URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
+    join
+        Lend the devices of this machine to the trainer that listens at --rendezvous, and do nothing else; this needs
+        no broker.
     """
-    if broker is None:
+    if broker is None and not join:
         raise ConfigurationError(
             "a GPU worker needs a broker",
             hint="Give --broker amqp://host or set WARREN_BROKER_URL; `warren up` runs without one.",
@@ -49,7 +54,11 @@ def gpu_worker(
         raise ConfigurationError(
             "a GPU worker needs a base model", hint="Give --base-model, for example warren/tiny."
         )
-    _run(broker, _settings(base_model, adapter, uploaded_models, options))
+    settings = _settings(base_model, adapter, uploaded_models, options, join=join)
+    if settings.join:
+        _lend(settings)
+    elif broker is not None:
+        _run(broker, settings)
 
 
 def _settings(
@@ -57,20 +66,31 @@ def _settings(
     adapters: Sequence[str],
     models_url: str | None,
     options: "GpuWorkerOptions",
+    *,
+    join: bool,
 ) -> "GpuWorkerSettings":
     """Builds or downloads the base models."""
     from warren_gpu_worker.base_models import UnknownBaseModel
     from warren_gpu_worker.options import chosen
     from warren_gpu_worker.settings import warren_home
 
-    elsewhere = {} if models_url is None else {"models_url": models_url}
+    others: dict[str, object] = {"join": join}
+    if models_url is not None:
+        others["models_url"] = models_url
     models_folder = warren_home() / "models"
     try:
         return chosen(
-            options, base_models, adapters, models_folder=models_folder, tell=_tell, **elsewhere
+            options, base_models, adapters, models_folder=models_folder, tell=_tell, **others
         )
     except (UnknownBaseModel, OSError, ValueError) as error:
         raise ConfigurationError(str(error)) from error
+
+
+def _lend(settings: "GpuWorkerSettings") -> None:
+    from warren_broker.worker.program import run_program
+    from warren_gpu_worker.trainer.supervisor.lending import lend_devices
+
+    run_program(partial(lend_devices, settings), {})
 
 
 def _tell(what: str) -> None:

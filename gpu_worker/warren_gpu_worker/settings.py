@@ -1,6 +1,7 @@
 """Settings of one GPU worker: what it offers, which roles it plays, how much it may use."""
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self, cast
@@ -15,6 +16,7 @@ Role = Literal["sampler", "trainer"]
 EngineName = Literal["auto", "vllm", "transformers"]
 OnNewWeights = Literal["keep", "recompute", "drain"]
 Sleep = Literal["never", "while_training"]
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):[0-9]{1,5}")
 
 
 def warren_home() -> Path:
@@ -100,6 +102,11 @@ class GpuWorkerOptions(Frozen):
     devices: PositiveInt = 1
     """Number of devices of this machine over which a trained model is sharded (FSDP2, one process each);
     with more than one, the worker trains one model at a time."""
+    machines: PositiveInt = 1
+    """Number of machines over which a trained model is sharded, `--devices` of each; they meet at --rendezvous."""
+    rendezvous: str | None = None
+    """HOST:PORT at which the machines meet: an address of the one that talks to the broker, and a free port there, in a
+    network of your own, since whoever reaches it can run code in the trainer."""
     engine: EngineName = "auto"
     """Engine of the sampler: `vllm`, `transformers`, or `auto` (vLLM if it can run the model)."""
     may_load: tuple[str, ...] = ()
@@ -143,6 +150,19 @@ class GpuWorkerOptions(Frozen):
     log_dir: Path | None = None
     """Folder for the output of the child processes (default: the worker's own output)."""
 
+    @property
+    def n_ranks(self) -> int:
+        """Processes that train a model between them."""
+        return self.machines * self.devices
+
+    @property
+    def meeting(self) -> tuple[str, int] | None:
+        """Host and port of `rendezvous`."""
+        if self.rendezvous is None:
+            return None
+        host, _, port = self.rendezvous.rpartition(":")
+        return host.strip("[]"), int(port)
+
     def log_path(self, name: str) -> Path | None:
         """The file for a child process's output, in a folder that is there; None: this process's own output."""
         if self.log_dir is None:
@@ -165,8 +185,8 @@ class GpuWorkerOptions(Frozen):
             obstacle = "the engine transformers has no sleep mode; take vllm"
         elif self.device == "cpu":
             obstacle = "vLLM has no sleep mode on a CPU"
-        elif self.devices > 1:
-            obstacle = f"each model is spread over {self.devices} devices, and vLLM has one of them"
+        elif self.n_ranks > 1:
+            obstacle = f"each model is spread over {self.n_ranks} devices, and vLLM has one of them"
         elif self.vllm.n_gpus * self.vllm.data_parallel > 1:
             obstacle = "vLLM has several, and the trainer one of them"
         else:
@@ -212,6 +232,25 @@ class GpuWorkerOptions(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _can_meet(self) -> Self:
+        if self.machines == 1:
+            if self.rendezvous is not None:
+                raise ValueError(
+                    "rendezvous is for a trainer on several machines; say how many by machines"
+                )
+            return self
+        if self.may_load:
+            raise ValueError(
+                "may_load is for a worker on one machine: others would not hear what is loaded"
+            )
+        if _ADDRESS.fullmatch(self.rendezvous or "") is None:
+            raise ValueError(
+                f"{self.machines} machines meet at rendezvous, which is HOST:PORT, for example"
+                f" 10.0.0.1:29400, and this is {self.rendezvous or 'missing'}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _has_devices(self) -> Self:
         if self.devices > 1 and ":" in self.device:
             kind = self.device.partition(":")[0]
@@ -229,3 +268,19 @@ class GpuWorkerSettings(GpuWorkerOptions):
     """Where gateways keep the base models that users upload."""
     adapters: dict[str, str] = Field(default_factory=dict)
     """Adapters that training may start with: name -> folder in peft's format, or its fsspec URL."""
+    join: bool = False
+    """Lend the devices to the trainer that listens at `rendezvous`, and do nothing else."""
+
+    @model_validator(mode="after")
+    def _has_whom_to_join(self) -> Self:
+        if self.join and self.machines == 1:
+            raise ValueError(
+                "join is for a trainer on several machines; say how many by machines, and where they meet"
+                " by rendezvous"
+            )
+        return self
+
+    def with_own(self, own: Self) -> Self:
+        """These settings on another machine, which has devices and folders of its `own`."""
+        names = ("base_models", "adapters", "device", "n_threads")
+        return self.model_copy(update={name: getattr(own, name) for name in names})

@@ -131,22 +131,27 @@ def end(process: "subprocess.Popen[bytes]", signum: signal.Signals, *, grace_s: 
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Of all threads of a process; none of one that has ended meanwhile."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, file.read_text().split())
+    return found
 
 
 def children_running(module: str) -> list[int]:
     """Those of this process's children that run a module of this name, and none of the others."""
-    return [pid for pid in children(os.getpid()) if module in _command_line(pid)]
+    return [pid for pid in children(os.getpid()) if module in command_line(pid)]
 
 
 def forks_running(module: str) -> list[int]:
     """Those forked off fork servers of this process that run a module of this name."""
     servers = children_running("forking.server")
     forks = [pid for server in servers for pid in children(server)]
-    return [pid for pid in forks if module in _command_line(pid)]
+    return [pid for pid in forks if module in command_line(pid)]
 
 
-def _command_line(pid: int) -> str:
+def command_line(pid: int) -> str:
     """Nothing for what has ended meanwhile."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")

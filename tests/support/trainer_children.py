@@ -5,6 +5,7 @@ import resource
 import signal
 from pathlib import Path
 
+from tests.support.processes import children, children_running, command_line
 from tests.support.trainer import (
     apply_all,
     done,
@@ -13,6 +14,7 @@ from tests.support.trainer import (
     seal_of,
 )
 
+from warren_gpu_worker.trainer.supervisor.rank_processes import AGENT_MODULE, CHILD_MODULE
 from warren_schemas.training import (
     ModelSpec,
     OpBody,
@@ -24,21 +26,27 @@ END = SaveState(name="end")
 
 
 def child_pid(rank: int = 0) -> int:
-    """The training child of this process."""
-    ours = Path(f"/proc/{os.getpid()}/task").glob("*/children")
-    pids = [int(pid) for file in ours for pid in file.read_text().split()]
+    """The training child of this process; one of several ranks is a child of an agent."""
+    ours = children(os.getpid())
+    pids = [*ours, *(pid for agent in ours for pid in children(agent))]
     (found,) = [pid for pid in pids if _rank_of(pid) == rank]
+    return found
+
+
+def agent_pid(*, lends: bool = False) -> int:
+    """What has started the ranks of this machine, or of the one that lends its devices."""
+    agents = children_running(AGENT_MODULE)
+    (found,) = [pid for pid in agents if ("ranks for" in command_line(pid)) == lends]
     return found
 
 
 def _rank_of(pid: int) -> int | None:
     """None for what is no training child: -m MODULE NAME, with the rank in it if there are several."""
-    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    module = b"warren_gpu_worker.trainer.child.main"
-    if module not in arguments:
+    command = command_line(pid).replace("\0", " ").strip()
+    _, is_trainer, name = command.partition(f"-m {CHILD_MODULE} ")
+    if not is_trainer:
         return None
-    name = arguments[arguments.index(module) + 1]
-    return int(name.rpartition(b", rank ")[2]) if b", rank " in name else 0
+    return int(name.rpartition(", rank ")[2]) if ", rank " in name else 0
 
 
 def kill_child(signum: signal.Signals = signal.SIGKILL, rank: int = 0) -> None:

@@ -16,5 +16,6 @@ An op's way:
     child/checkpoint          save_state and load_state
 
 `supervisor/` runs on the worker's event loop and never computes. `child/` is the program of the
-training process: models, files, ranks. `training/` is the training step itself.
+training process: models, files, ranks. `launching/` starts several of them, on one machine or more.
+`training/` is the training step itself.
 """

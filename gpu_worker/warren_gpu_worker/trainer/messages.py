@@ -1,6 +1,6 @@
 """What the supervisor and its training child say to each other; pickled, for both are one program.
 
-supervisor -> child    Open, Close, Apply, ApplyBatched, Fail, Offload
+supervisor -> child    Open, Close, Apply, ApplyBatched, Fail, Offload; NOTHING
 child -> supervisor    Ready once, then an Answer for each Open (number 0) and each op, and Offloaded for
                        each Offload, in order; a Pulse now and then in the middle of a long op, and
                        before each step over files; DiskFull while a disk is full; TooLarge or DeviceFailed as a rank's last word
@@ -15,6 +15,9 @@ from warren_gpu_worker.fitting import DeviceMemory
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec, OpBody, OpOutcome
 
+NOTHING = b""
+"""Said now and then while there is nothing to do: ranks wait for the next order on connections that somebody
+between two machines may close for want of use."""
 START_S = 300.0
 """Until the child must be ready: it imports torch, perhaps on a cold and busy machine, and waits for
 its other ranks, which do so too."""

@@ -15,6 +15,7 @@ from warren_gpu_worker.options import GPU_DEFAULTS
 from warren_gpu_worker.settings import GpuWorkerOptions, VllmSettings
 
 SAMPLER = ["--roles", "sampler"]
+LENDING = ["--machines", "2", "--rendezvous", "10.0.0.1:29400", "--join"]
 TAKING_TURNS = ["--vllm-sleep", "while_training", "--roles", "sampler,trainer"]
 
 
@@ -56,6 +57,17 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         (["--kv-cache-dtype", "fp8", "--device", "cpu"], "a CPU has the model's own type"),
         (["--data-parallel", "2", "--may-load", "a", "--roles", "sampler,trainer"], "one sampler"),
         (["--may-load", "warren/tiny-lora"], "a sampler and a trainer"),
+        (
+            ["--machines", "2"],
+            "which is HOST:PORT, for example 10.0.0.1:29400, and this is missing",
+        ),
+        (["--machines", "2", "--rendezvous", "here"], "and this is here"),
+        (["--rendezvous", "10.0.0.1:29400"], "say how many by machines"),
+        (["--join"], "where they meet by rendezvous"),
+        (
+            [*LENDING, "--may-load", "warren/tiny-lora", "--roles", "sampler,trainer"],
+            "on one machine",
+        ),
         (["--adapter", "mine"], "--adapter mine is not NAME=FOLDER"),
         (["--broker", "http://localhost"], "no broker URL"),
         (["--broker", f"amqp://ann:secret@127.0.0.1:{free_port()}"], "no answer from RabbitMQ"),

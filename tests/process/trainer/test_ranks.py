@@ -15,7 +15,6 @@ from safetensors.torch import (
     load_file,  # pyright: ignore[reportUnknownVariableType]
 )
 from tests.support.losses import OBJECTIVES, TOKEN_LOSSES, Row, RowLoss
-from tests.support.processes import children_running
 from tests.support.trainer import (
     BASE,
     FULL,
@@ -39,12 +38,12 @@ from tests.support.trainer import (
     sequences,
     some_ops,
 )
+from tests.support.trainer_children import child_pid
 from tests.support.trainer_ranks import RankedTrainer, ranked_trainer
 from torch import Tensor, nn
 
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.supervisor.rank_processes import CHILD_MODULE
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.ids import ModelId
 from warren_schemas.token_batch import TokenBatch
@@ -291,7 +290,7 @@ def test_both_wait_for_space_on_a_full_disk_and_go_on(pair: RankedTrainer) -> No
     """What the first rank finds out while it writes, the other one must know: it would wait in vain."""
 
     def limit_files(size_bytes: int) -> None:
-        for pid in children_running(CHILD_MODULE):
+        for pid in (child_pid(rank) for rank in range(2)):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
 
     opened(pair, FULL)

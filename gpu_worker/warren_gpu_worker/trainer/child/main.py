@@ -1,9 +1,10 @@
 # pyright: reportUnknownMemberType=false
-"""The trainer's child process: `python -m warren_gpu_worker.trainer.child.main SETTINGS RANK MEETING`.
+"""The trainer's child process: `python -m warren_gpu_worker.trainer.child.main NAME`.
 
 One thread: it takes an order, carries it out, answers, takes the next. Orders wait in the socket,
 so there is no pause between two ops. Where there are several ranks (see `ranks`), each is such a
-process, and only the first one answers.
+process, started by `launching/agent`; the first one alone hears orders, which it tells the others, and
+answers.
 
 Invariants: every op is answered, whatever it asks for, unless it ends the process, as a lost device
 does; when the supervisor closes the conversation the process ends; the same ops give the same bits,
@@ -12,8 +13,8 @@ so kernels are deterministic where torch has such.
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -29,6 +30,7 @@ from warren_gpu_worker.trainer.child.memory_plan import device_memory
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig
 from warren_gpu_worker.trainer.errors import OpTooLarge
 from warren_gpu_worker.trainer.messages import (
+    NOTHING,
     Answer,
     Apply,
     ApplyBatched,
@@ -47,16 +49,13 @@ from warren_gpu_worker.trainer.messages import (
     pack,
     unpack_order,
 )
-from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks, join_ranks
+from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ForwardBackward, OpDone, OpOutcome
 
 PULSE_S = 1.0
 DISK_FULL_S = 2.0
 """Between two tries to write to a disk that is full."""
-_RANKS_S = 24 * 3600.0
-"""Ranks wait for each other for longer than any op takes, be it the first one's upload of a large
-model over a slow line: the supervisor knows much sooner that one hangs, and ends them all."""
 
 
 class TrainerChild:
@@ -67,8 +66,11 @@ class TrainerChild:
         ranks: Ranks,
         copies: LocalCopies,
         engine_type: type[Engine] = Engine,
+        leave_word: Callable[[bytes], None] | None = None,
     ) -> None:
+        """`leave_word` brings a rank's last words to the supervisor; by default the channel does."""
         self._channel = channel
+        self._leave_word = leave_word or channel.send
         self._ranks = ranks
         self._settings = settings
         config = EngineConfig.of(settings)
@@ -88,11 +90,12 @@ class TrainerChild:
         try:
             check_device(self._settings.device)
             self._say(Ready(device_memory(self._settings)))
-            while (frame := self._channel.receive()) is not None:
-                self._carry_out(unpack_order(frame))
+            while (frame := self._ranks.by_first(self._channel.receive)) is not None:
+                if frame != NOTHING:
+                    self._carry_out(unpack_order(frame))
         except RuntimeError as error:  # of whichever rank
             if (word := _last_word(error)) is not None:
-                self._channel.send(pack(word))
+                self._leave_word(pack(word))
             raise
 
     def _carry_out(self, turn: Turn | Fail) -> None:
@@ -196,35 +199,23 @@ def main(engine_type: type[Engine] = Engine) -> None:
 
 
 def run(channel: Channel, engine_type: type[Engine]) -> None:
-    """Until the supervisor hangs up. The channel's arguments: settings, rank, where the ranks meet."""
+    """Until the supervisor hangs up. The channel's argument: the settings."""
+    settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
+    prepare(settings)
+    # The supervisor may hang up while we speak, and we have nothing to say to anybody else.
+    with suppress(BrokenPipeError), closing(LocalCopies()) as copies:
+        TrainerChild(channel, settings, ALONE, copies, engine_type).run()
+
+
+def prepare(settings: GpuWorkerSettings) -> None:
+    """What a process must do before it trains."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     transformers.utils.logging.disable_progress_bar()
-    settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
     keep_freed_memory()
     torch.set_num_threads(settings.n_threads)
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Filling fresh memory would only make bugs repeatable, and costs time.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010
-    # The supervisor may hang up while we speak, and we have nothing to say to anybody else.
-    with suppress(BrokenPipeError), closing(LocalCopies()) as copies:
-        TrainerChild(
-            channel, settings, _join(settings, *channel.arguments[1:]), copies, engine_type
-        ).run()
-
-
-def _join(settings: GpuWorkerSettings, rank: str, meeting: str) -> Ranks:
-    if settings.devices == 1:
-        return ALONE
-    try:
-        return join_ranks(
-            int(rank),
-            settings.devices,
-            device=settings.device,
-            meeting=Path(meeting),
-            timeout_s=_RANKS_S,
-        )
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from error
 
 
 if __name__ == "__main__":

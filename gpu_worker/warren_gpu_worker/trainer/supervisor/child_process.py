@@ -32,6 +32,7 @@ from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import Stay, TimeShare
 from warren_gpu_worker.trainer.messages import (
+    NOTHING,
     START_S,
     Answer,
     Apply,
@@ -58,6 +59,8 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import is_full
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.1, 30.0
+_IDLE_S = 30.0
+"""Between two signs of life to ranks that have nothing to do."""
 _AT_HAND = 2
 """Most turns that the child owes answers for."""
 
@@ -156,12 +159,12 @@ class TrainerProcess:
             self._deadline = self._child = self._without_disk_space = None
             child.kill()  # it holds nothing that a checkpoint and the op log don't
             await child.close()
-            for word in child.last_words:
-                self._note(unpack_report(word))
 
     async def _send(self, child: RankProcesses) -> None:
         while True:
-            await self._may_send.wait()
+            if not await self._has_news():
+                await child.send(NOTHING)
+                continue
             turn = self._next()
             if turn is None:
                 self._may_send.clear()
@@ -177,6 +180,14 @@ class TrainerProcess:
                 await child.send(pack(self._made_to_fit(turn)))
             except ChildDied:
                 return  # the receiving end says so
+
+    async def _has_news(self) -> bool:
+        """Return once there is something to do; where ranks wait for each other, False now and then."""
+        try:
+            async with asyncio.timeout(_IDLE_S if self._settings.n_ranks > 1 else None):
+                return await self._may_send.wait()
+        except TimeoutError:
+            return False
 
     def _next(self) -> Turn | None:
         """What the child should do as soon as it can; None for nothing that it isn't doing."""
@@ -267,14 +278,14 @@ class TrainerProcess:
 
     def _hung(self) -> str:
         told = f"it said nothing for {self._settings.hang_s:.0f} s"
-        if self._settings.devices == 1:
+        if self._settings.n_ranks == 1:
             return told
         return str(DeviceFault(Fault.HUNG_RANKS, told))
 
 
 def _shares(settings: GpuWorkerSettings) -> FairShares:
     """Ops share batches on one device only."""
-    return FairShares(settings.micro_batch_tokens if settings.devices == 1 else 0)
+    return FairShares(settings.micro_batch_tokens if settings.n_ranks == 1 else 0)
 
 
 def _n_answers(turn: Turn) -> int:

@@ -102,7 +102,7 @@ class _Trainer:
         self._process = process_for(self)
         self._op_gap_s = op_gap_s
         self._tasks = asyncio.TaskGroup()
-        self._models = HeldModels(1 if settings.devices > 1 else settings.max_models)
+        self._models = HeldModels(1 if settings.n_ranks > 1 else settings.max_models)
         self._changed = asyncio.Event()
         self._without_disk_space: set[ModelId] = set()
         """Models whose files don't fit on the disk."""
@@ -123,7 +123,7 @@ class _Trainer:
             tasks.create_task(beating, name="heartbeat")
             cleaning = clean_up_files(self._broker, self._settings.checkpoint_url)
             tasks.create_task(cleaning, name="file cleanup")
-            taking = self._jobs.take(self._settings.base_models, self._settings.devices)
+            taking = self._jobs.take(self._settings.base_models, self._settings.n_ranks)
             tasks.create_task(taking, name="jobs")
             try:
                 while True:

@@ -46,7 +46,7 @@ def describe(
         cannot_load=reloading.cannot_load,
         interval_s=INTERVAL_S,
         capacity=standing.capacity,
-        n_devices=settings.devices,
+        n_devices=settings.n_ranks,
         in_flight=len(standing.models) + standing.n_kept,
         n_done=standing.n_done,
         without_disk_space=tuple(sorted(standing.without_disk_space)),

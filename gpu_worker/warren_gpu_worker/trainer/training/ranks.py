@@ -11,19 +11,16 @@ Invariants:
 - An error that one rank alone has, in the middle of a computation, can't become known: its process
   ends, the supervisor ends the others, and the op log is applied again from the newest checkpoint.
   If there was no memory for an op, that one is failed then (see `process`).
-- Nobody waits for ever: whoever takes longer than `timeout_s` to come ends the process that waits.
+- Nobody waits for ever: whoever takes longer than `launching/joining` allows ends the process that waits.
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 from typing import TypeVar, cast
 
-import torch
 from torch import distributed
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 
 from warren_gpu_worker.device_errors import is_device_lost
 from warren_gpu_worker.trainer.errors import (
@@ -84,28 +81,6 @@ class Ranks:
 
 
 ALONE = Ranks()
-
-
-def join_ranks(rank: int, size: int, *, device: str, meeting: Path, timeout_s: float) -> Ranks:
-    """Wait until all ranks are here. `meeting` is a new file's name, the same for all.
-
-    Raises `ValueError` when the machine has too few devices.
-    """
-    on_gpu = device != "cpu" and (device != "auto" or torch.cuda.is_available())
-    if on_gpu:
-        if (n_gpus := torch.cuda.device_count()) < size:
-            raise ValueError(
-                f"--devices is {size}, and there are {n_gpus} GPUs; give a smaller one"
-            )
-        torch.cuda.set_device(rank)
-    distributed.init_process_group(
-        "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-        init_method=meeting.absolute().as_uri(),
-        rank=rank,
-        world_size=size,
-        timeout=timedelta(seconds=timeout_s),
-    )
-    return Ranks(rank, size, init_device_mesh("cuda" if on_gpu else "cpu", (size,)))
 
 
 def _attempt(work: Callable[[], T]) -> tuple[T | None, OpError | None]:

@@ -1,0 +1,34 @@
+"""The beginning of a process that torchrun's agent has started.
+
+Invariant: importing this module is quick: the agent, which must name it, trains nothing.
+"""
+
+import signal
+import socket
+from dataclasses import dataclass
+
+from warren_broker.worker.parent import die_with_parent
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.trainer.launching.meeting import Meeting
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the agent gives each rank of its machine."""
+
+    settings: GpuWorkerSettings
+    meeting: Meeting
+    conversation: socket.socket
+    """The agent's with its supervisor; the first rank goes on with it."""
+    agent: int
+    """Process id."""
+    name: str
+
+
+def begin(given: Given) -> None:
+    """Be a rank, until the supervisor of the first one hangs up."""
+    die_with_parent(given.agent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+    from warren_gpu_worker.trainer.launching.rank import run_rank
+
+    run_rank(given.settings, given.meeting, given.conversation, given.name)
