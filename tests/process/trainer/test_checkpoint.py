@@ -20,7 +20,7 @@ from warren_schemas.training import OpDone
 
 KILLED_WHILE_SAVING = textwrap.dedent(
     """
-    import os, signal, sys
+    import os, signal, sys, threading
     from pathlib import Path
     from tests.support.trainer import *
     from warren_schemas.training import SaveState
@@ -35,6 +35,7 @@ KILLED_WHILE_SAVING = textwrap.dedent(
             if event in ("call", "c_call") and called == victim:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+        threading.setprofile(kill_at_victim)  # of those that are begun from here on
         sys.setprofile(kill_at_victim)
         engine.apply(MODEL, 5, SaveState(name="it"))
 
