@@ -22,7 +22,7 @@ from warren_schemas.episode import Completed, FailureKind
 from warren_schemas.operator_policy import TRUSTING
 
 __all__ = ["installed"]
-pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server, several_waits]
 EVEN = """\
 #!/bin/bash
 said=$(cat /app/answer.txt); echo "${#said}" > /logs/verifier/length
@@ -107,7 +107,6 @@ def config(folder: Path) -> TrainConfig:
 
 
 @pytest.mark.shows("Harbor", "evaluation", "crash and replay", "retries")
-@several_waits
 async def test_a_run_goes_on_though_all_its_trials_are_killed(tmp_path: Path) -> None:
     folder = write_task(tmp_path / "tasks", instruction="even or odd: 4", tests=EVEN)
     others = {*child_pids()}

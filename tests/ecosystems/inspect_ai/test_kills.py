@@ -20,7 +20,7 @@ from warren_schemas.episode import Completed, FailureKind
 from warren_schemas.operator_policy import TRUSTING
 
 __all__ = ["installed"]
-pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server, several_waits]
 
 
 def fork_servers(others: set[int]) -> list[int]:
@@ -63,7 +63,6 @@ async def env_worker(broker: Broker) -> None:
 
 
 @pytest.mark.shows("Inspect", "evaluation", "crash and replay", "retries")
-@several_waits
 async def test_a_run_goes_on_though_all_its_samples_are_killed(tmp_path: Path) -> None:
     site, others = (
         tiny_site(tmp_path / "home", lambda: in_process(tmp_path / "streams")),
