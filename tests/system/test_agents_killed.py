@@ -62,15 +62,16 @@ class Breaking:
     async def kill(self, victim: str) -> None:
         async with self.ledger.holding(are_all_dialects) as held:
             self.held[victim] = held
-            name = self._worker_of(held[0]) if victim == "env worker" else victim
+            name = self._worker_of(held) if victim == "env worker" else victim
             await self._kill(name)
         await self._start(name)
         await self.ledger.have_ended(held)
 
-    def _worker_of(self, told: Told) -> str:
+    def _worker_of(self, held: Sequence[Told]) -> str:
+        """That of the first one; those that are not held may return before it is killed."""
         workers = {self.site.processes[name].pid: name for name in ENV_WORKERS}
-        self.lost = [each for each in self.ledger.live if each.worker == told.worker]
-        return workers[told.worker]
+        self.lost = [each for each in held if each.worker == held[0].worker]
+        return workers[held[0].worker]
 
     async def _kill(self, name: str) -> None:
         await asyncio.to_thread(self.rabbit.kill) if name == "broker" else await self.site.kill(
