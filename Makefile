@@ -33,6 +33,7 @@ INSPECT    := .venv-inspect_ai/installed
 MCP        := .venv-mcp/installed
 TEXTARENA  := .venv-textarena/installed
 TEXTWORLD  := .venv-textworld/installed
+TRL        := .venv-trl/installed
 VERIFIERS  := .venv-verifiers/installed .venv-verifiers_v0/installed
 BENCHMARKS := codec scheduling transport sampler trainer trainer.sharing trainer.equality episodes host sandbox verifier agents
 
@@ -102,7 +103,7 @@ $(FUZZING): fuzz.txt
 ecosystems: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER)  ## Play environments of foreign packages, each on its own real server, and Tinker's SDK on ours (5 minutes)
 	$(BIN)/python -m pytest -m ecosystem tests/ecosystems $(ARGS)
 
-ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(ALFWORLD) $(VERIFIERS) $(OPENREWARD) $(HARBOR) $(INSPECT)  ## And those that are too large for the CI; writes docs/ecosystems.md
+ecosystems-all: install $(ORS) $(AGENTS) $(GYMNASIUM) $(MCP) $(TINKER) $(COOKBOOK) $(OPENENV) $(NEMO_GYM) $(TEXTARENA) $(GEM) $(TEXTWORLD) $(ALFWORLD) $(VERIFIERS) $(OPENREWARD) $(HARBOR) $(INSPECT) $(TRL)  ## And those that are too large for the CI; writes docs/ecosystems.md
 	$(BIN)/python -m pytest -m "ecosystem or ecosystem_all" tests/ecosystems --ecosystem-table docs/ecosystems.md $(ARGS)
 
 # One of these wants a newer Python, too.
@@ -129,6 +130,14 @@ $(AGENTS): agents.txt | $(INSTALLED)
 	.venv-agents/bin/python -m pip install $(PIP_FLAGS) --constraint constraints.txt --requirement $<
 	$(BIN)/python -c 'import sys; print(*(p for p in sys.path if p.startswith("$(CURDIR)") or p.endswith("site-packages")), sep="\n")' \
 		> $$(.venv-agents/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz_warren.pth
+	touch $@
+
+# It trains with what .venv has.
+$(TRL): trl.txt | $(INSTALLED)
+	test -x .venv-trl/bin/python || $(PYTHON) -m venv .venv-trl
+	$(BIN)/python -c 'import sys; print(*(p for p in sys.path if p.startswith("$(CURDIR)") or p.endswith("site-packages")), sep="\n")' \
+		> $$(.venv-trl/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/zz_warren.pth
+	.venv-trl/bin/python -m pip install $(PIP_FLAGS) --requirement $<
 	touch $@
 
 # The compiler is nothing that Warren needs to run.

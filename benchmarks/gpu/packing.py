@@ -1,7 +1,7 @@
 """What a GPU machine without a network needs: gathered by `make gpu-pack`, unpacked by `make gpu`.
 
 The folder holds archives (`*.tar.xz`, of vLLM and what it needs, from wherever you have them) and wheels
-of what Warren itself imports and such a machine lacks, for its Python, not for this one.
+of what Warren and its peer import and such a machine lacks, for its Python, not for this one.
 """
 
 import shutil
@@ -15,10 +15,11 @@ MAX_BYTES = 60 * 1024**2
 """Of all of it, as much as travels."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_24_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")  # fmt: skip
 WHEELS = (
-    "aio-pika", "aiohttp-sse", "aiormq", "alembic", "cyclopts", "docutils", "greenlet", "mako", "orjson",
-    "pamqp", "psycopg", "rich-rst", "sqlalchemy", "sqlmodel",
+    "aio-pika", "aiohttp-sse", "aiormq", "alembic", "cyclopts", "datasets", "dill", "docutils", "greenlet", "mako",
+    "multiprocess", "orjson", "pamqp", "psycopg", "rich-rst", "sqlalchemy", "sqlmodel", "trl",
 )  # fmt: skip
-"""Beside torch, transformers, peft, pydantic and aiohttp, which the machine or the archives have."""
+"""Of Warren, and of TRL, which is measured beside it. torch, transformers, peft, accelerate, pyarrow, pydantic and
+aiohttp the machine or the archives have."""
 
 
 def pack(archives: Path, folder: Path, versions: Path) -> int:

@@ -78,8 +78,10 @@ def _measures(shape: str, needed: tuple[Update, ...]) -> list[Step]:
         for update in updates_of(shape)
         for way in ways
     ]
+    is_first = len(needed) > 1
     runs = [
-        Step(f"grpo {shape} {update}", 70 * slower, 150 * slower, len(needed) > 1)
+        Step(f"{trainer} {shape} {update}", 70 * slower, 150 * slower, is_first and is_needed)
         for update in updates_of(shape)
+        for trainer, is_needed in (("grpo", True), ("trl_grpo", update == "lora"))
     ]
     return [*updates, *sampling, *runs]

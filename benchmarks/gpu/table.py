@@ -14,6 +14,7 @@ TITLES = {
     "update": "Updates",
     "sampling": "Sampling",
     "grpo": "GRPO, end to end",
+    "trl_grpo": "GRPO by TRL's GRPOTrainer, with the same shapes, batches and lengths",
 }
 """Kinds of steps, in the order of the report."""
 

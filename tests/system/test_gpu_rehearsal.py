@@ -14,6 +14,8 @@ from tests.support.patience import whole_deployment
 
 ROOT = Path(__file__).parents[2]
 STEPS = plan(("tiny",))
+LEFT_OUT = ("sleep", "trl_grpo")
+"""vLLM does not sleep on a CPU, and TRL is in a virtual environment of its own."""
 
 
 def begin_call(folder: Path) -> "subprocess.Popen[str]":
@@ -53,7 +55,9 @@ def test_every_step_is_taken_though_each_was_killed_once(tmp_path: Path) -> None
     entries = [json.loads(line) for line in (results / "ledger.jsonl").read_text().splitlines()]
     events = Counter((entry["step"], entry["event"]) for entry in entries)
     for step in STEPS:
-        ended = "left out" if step.kind == "sleep" else "done"
+        ended = "left out" if step.kind in LEFT_OUT else "done"
         assert (events[step.name, "begun"], events[step.name, ended]) == (2, 1), step.name
     report = (results / "report.md").read_text()
-    assert f"{len(STEPS) - 1} of {len(STEPS)} steps done, 0 still to do, 1 ended" in report
+    n_left_out = sum(step.kind in LEFT_OUT for step in STEPS)
+    n_done = len(STEPS) - n_left_out
+    assert f"{n_done} of {len(STEPS)} steps done, 0 still to do, {n_left_out} ended" in report

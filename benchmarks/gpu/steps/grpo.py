@@ -5,11 +5,12 @@ those of `sampling`, and rewards are chance.
 """
 
 import shutil
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from benchmarks.gpu.adapters import RANK
+from benchmarks.gpu.ledger import Figures
+from benchmarks.gpu.load import GpuLoad
 from benchmarks.gpu.sampler import NAME, scratch_of, settings
 from benchmarks.gpu.shapes import built
 from benchmarks.gpu.step import Setting
@@ -38,7 +39,6 @@ from warren_up.site import Site, running
 from warren_up.start_view import Unheard
 
 GROUP_SIZE = 8
-_EVERY_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Size:
 ON_GPU, ON_CPU = Size(16, 256, 8), Size(2, 8, 4)
 SHARE = 0.35
 """Of the GPU's memory for vLLM, where the trainer has its own beside it."""
+SHARE_IN_TURNS = 0.6
+"""The same, where vLLM sleeps while the trainer works."""
 
 
 def run(setting: Setting, shape: str, update: str) -> None:
@@ -64,7 +66,7 @@ def run(setting: Setting, shape: str, update: str) -> None:
         setting.device,
         update,
         dtype,
-        share=0.6 if takes_turns else SHARE,
+        share=SHARE_IN_TURNS if takes_turns else SHARE,
         max_batch=256,
         sleeps=takes_turns,
     )
@@ -104,6 +106,17 @@ def config(update: str, size: Size) -> TrainConfig:
     )
 
 
+def figures(size: Size, n_episodes: int, took_s: float, load: GpuLoad) -> Figures:
+    """Means over all steps but the first."""
+    return {
+        "steps": size.n_steps,
+        "episodes/s": n_episodes / took_s,
+        "s for a step": took_s / (size.n_steps - 1),
+        "tokens of a turn": size.max_tokens,
+        "GPU idle share": load.idle_share(),
+    }
+
+
 async def _measure(site: Site, setting: Setting, update: str, size: Size) -> None:
     began_s = time.monotonic()
     async with (
@@ -130,37 +143,4 @@ async def _watch(run: Run, setting: Setting, size: Size) -> None:
             continue
         n_episodes, took_s = body.n_episodes - first[1], now_s - first[0]
         if body.step == size.n_steps:
-            setting.report(
-                **{
-                    "steps": body.step,
-                    "episodes/s": n_episodes / took_s,
-                    "s for a step": took_s / (body.step - 1),
-                    "tokens of a turn": size.max_tokens,
-                    "GPU idle share": load.idle_share(),
-                }
-            )
-
-
-@dataclass
-class GpuLoad:
-    """What NVML says of the GPU, every 50 ms, in a thread."""
-
-    on_gpu: bool
-    _busy: list[bool] = field(default_factory=list[bool])
-
-    def begin(self) -> None:
-        if self.on_gpu:
-            threading.Thread(target=self._watch, daemon=True).start()
-
-    def idle_share(self) -> float | None:
-        return 1 - sum(self._busy) / len(self._busy) if self._busy else None
-
-    def _watch(self) -> None:
-        import pynvml  # pyright: ignore[reportMissingImports]
-
-        pynvml.nvmlInit()  # pyright: ignore
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)  # pyright: ignore
-        while True:
-            used = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu  # pyright: ignore
-            self._busy.append(bool(used))  # pyright: ignore
-            time.sleep(_EVERY_S)
+            setting.report(**figures(size, n_episodes, took_s, load))
