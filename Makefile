@@ -7,6 +7,7 @@ SEED      ?= 1
 FAULTS    ?= 1000
 MESSAGES  ?= 100000
 REQUESTS  ?= 10000
+ATTACKS   ?= 20000
 ARGS      ?=
 DEVICE    ?= cuda
 GPU_PACK  ?= .gpu-pack
@@ -44,7 +45,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http ecosystems ecosystems-all agents proto tinker-compat check format golden bench gpu gpu-pack
+.PHONY: help install demo test-fast test tour storm chaos rough fuzz fuzz-http fuzz-names ecosystems ecosystems-all agents proto tinker-compat check format golden bench gpu gpu-pack
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,8 +89,11 @@ rough: FAULTS = 200
 rough: install  ## Break things from outside on both stores: FAULTS=200, then the audit of the public record (SEED=1)
 	$(BIN)/python -m tests.rough --faults $(FAULTS) --seed $(SEED)
 
-fuzz: fuzz-http  ## Send REQUESTS=10000 made by schemathesis and MESSAGES=100000 fuzzed messages (SEED=1)
+fuzz: fuzz-http fuzz-names  ## Send REQUESTS=10000 made by schemathesis, ATTACKS=20000 and MESSAGES=100000 fuzzed messages (SEED=1)
 	$(BIN)/python -m tests.fuzz --messages $(MESSAGES) --seed $(SEED)
+
+fuzz-names: install  ## Ask with ATTACKS=20000 names that are made of another Tinker tenant's (SEED=1)
+	$(BIN)/python -m tests.fuzz.tenants --attacks $(ATTACKS) --seed $(SEED)
 
 fuzz-http: install $(FUZZING)  ## The requests alone
 	$(BIN)/python -m tests.fuzz.http --requests $(REQUESTS) --seed $(SEED)

@@ -1,13 +1,14 @@
 """All that one user of the Tinker protocol can have, by the names that it goes by."""
 
+import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from sqlmodel import Session, SQLModel, col, select
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, heartbeat
 from tests.support.sealed_folders import write_text
 from tests.support.tinker import Wire
 
@@ -18,11 +19,13 @@ from warren_gateway.models.submitting import insert_request
 from warren_gateway.store.tables import Checkpoint, Model, RequestRow, SnapshotRow, TinkerSample
 from warren_gateway.tinker.paths import key_of
 from warren_schemas.codec.wire import encode
+from warren_schemas.control import WorkerRole
 from warren_schemas.http.trainable import CreateModel
 from warren_schemas.ids import ModelId, new_id
 from warren_schemas.training import OptimStep
 
 BASE = "warren/tiny"
+SECRET, FOLDER = "the-secret-of-ann", "the-folder-of-ann"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +52,23 @@ class Tenant:
         return asdict(self)
 
     def decoy(self) -> "Tenant":
-        """The same names of nobody."""
-        other = new_id("session")
-        named = {kind: name.replace(self.session, other) for kind, name in self.names.items()}
-        return replace(
-            Tenant(**named),
-            project="nobodys-project",
-            model=new_id("model"),
-            run=new_id("run"),
-            op=new_id("future"),
-        )
+        """Names of nobody, which differ from these in digits alone: what is made of both in the same way does, too."""
+        return Tenant(**{kind: _ID.sub(_another, name) for kind, name in self.names.items()})
+
+
+_ID = re.compile(r"(?<=_)[0-9a-f]{28}")
+
+
+def _another(found: "re.Match[str]") -> str:
+    return found[0].translate(str.maketrans("0123456789", "1234567890"))
+
+
+async def two_tenants(gateway: Gateway, folder: Path) -> tuple[Tenant, Tenant]:
+    """Ann, who is attacked, and Bob."""
+    for worker, role in (("s1", WorkerRole.SAMPLER), ("t1", WorkerRole.TRAINER)):
+        gateway.parts.registry.hear(heartbeat(worker, role, BASE))
+    ann = await tenant(gateway, "ann", gateway.ann, folder / FOLDER, SECRET)
+    return ann, await tenant(gateway, "bob", gateway.bob, folder / "of-bob", "nothing")
 
 
 async def tenant(
@@ -67,7 +77,7 @@ async def tenant(
     """A user with one thing of every kind, which has come to its end; `secret` is in their metadata."""
     wire = Wire(http)
     session = await wire.session()
-    project = f"{user}s-project"
+    project = new_id("project")
     async with http.put(f"/api/v1/sessions/{session}/project", json={"project_id": project}) as put:
         assert put.status == 200
     name = f"{session}:train:0"
