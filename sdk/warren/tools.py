@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from warren.actions.following import then
 from warren.environment import ChatMessage, Env, PromptTokens, StepResult, TaskT
 from warren_schemas.chat.tool_formats import Call, NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
@@ -72,7 +73,7 @@ class ToolEnv(Env[TaskT], Generic[TaskT]):
         if isinstance(calls, NotACall):
             return self._counted(_told(calls.reason), parse_errors=1)
         if not calls:
-            return _then(self.answer(action), self._counted)
+            return then(self.answer(action), self._counted)
         return self._take(calls, 0, StepResult())
 
     @property
@@ -89,7 +90,7 @@ class ToolEnv(Env[TaskT], Generic[TaskT]):
         def go_on(result: StepResult) -> StepResult | Awaitable[StepResult]:
             return self._take(calls, index + 1, _joined(before, result))
 
-        return _then(self._call(calls[index]), go_on)
+        return then(self._call(calls[index]), go_on)
 
     def _call(self, call: Call) -> StepResult | Awaitable[StepResult]:
         methods = dict(self.tools())
@@ -101,7 +102,7 @@ class ToolEnv(Env[TaskT], Generic[TaskT]):
         except ValidationError as error:
             reason = f"{call.name}: {'; '.join(explain(error))}"
             return self._counted(_told(reason), tool_errors=1)
-        return _then(
+        return then(
             getattr(self, call.name)(**arguments),
             lambda said: self._counted(_result(call.name, said), tool_calls=1),
         )
@@ -170,20 +171,6 @@ def _typed(model: type[BaseModel], name: str, text: str) -> object:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
-
-
-def _then(
-    value: Any, follow: Callable[[Any], StepResult | Awaitable[StepResult]]
-) -> StepResult | Awaitable[StepResult]:
-    """`follow` of the value, now or when it is there."""
-    return _later(value, follow) if inspect.isawaitable(value) else follow(value)
-
-
-async def _later(
-    value: Awaitable[Any], follow: Callable[[Any], StepResult | Awaitable[StepResult]]
-) -> StepResult:
-    result = follow(await value)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _told(reason: str) -> StepResult:

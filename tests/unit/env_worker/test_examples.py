@@ -64,9 +64,23 @@ def test_images_are_shown_in_every_turn() -> None:
     assert image.media_type == "image/png"
 
 
+def test_actions_of_two_types_are_told_apart() -> None:
+    treasure = loaded("typed_actions").Treasure()
+    said = iter(['{"kind": "ask", "about": "row"}', "there!", '{"row": 4, "column": 0}'])
+    episode = play(treasure, lambda _: next(said), seed=1, max_turns=3)
+    shown = [message.content for message in episode.messages if message.role == "user"]
+    assert shown[1] == f"row {treasure.row}"
+    assert shown[2] == "That can't be read as an action: there is no JSON in it"
+    assert "row: expected a number below 4" in shown[3]
+
+
 @pytest.mark.parametrize(
     ("module", "name"),
-    [*(("environments", name) for name in NAMES), ("images", "Squares")],
+    [
+        *(("environments", name) for name in NAMES),
+        ("images", "Squares"),
+        ("typed_actions", "Treasure"),
+    ],
 )
 def test_they_pass_the_check(module: str, name: str) -> None:
     findings = list(run_checks(Probe(getattr(loaded(module), name), {}, "train")))

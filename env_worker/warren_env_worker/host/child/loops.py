@@ -9,6 +9,7 @@ import inspect
 import socket
 from typing import Any
 
+from warren.actions.environment import has_async_actions
 from warren.environment import Env
 from warren.tools import has_async_tools
 from warren_broker.worker.child import Channel
@@ -28,7 +29,8 @@ _MAY_BE_ASYNC = ("tasks", "reset", "step", "score", "close")
 def is_async(environment: type[Env[Any]]) -> bool:
     """Whether any of its methods may have to be awaited."""
     methods = (getattr(environment, name) for name in _MAY_BE_ASYNC)
-    return any(inspect.iscoroutinefunction(m) for m in methods) or has_async_tools(environment)
+    has_async = any(inspect.iscoroutinefunction(m) for m in methods)
+    return has_async or has_async_tools(environment) or has_async_actions(environment)
 
 
 def serve(

@@ -1,0 +1,99 @@
+"""An environment whose actions have a type.
+
+Invariants: `act` gets values of the type alone, and words that can't be read never raise: they are answered with a
+sentence or end the episode, as the class says, and count in the metric `unreadable`. What the policy sampled is never
+rewritten.
+"""
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Awaitable
+from dataclasses import replace
+from functools import cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+
+from typing_extensions import get_original_bases
+
+from warren.actions.following import then
+from warren.actions.reader import ActionReader, ActionT, Unreadable
+from warren.environment import Env, StepResult, TaskT
+
+_NO_ACTIONS = (0, 0)
+
+
+class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
+    """`ActionEnv[Move]`, or `ActionEnv[Move, Task]` for one with tasks. See `warren.actions` for a whole example.
+
+    Metric of every episode: `unreadable`, the share of its actions that could not be read.
+    """
+
+    action_type: ClassVar[Any] = None
+    """What `act` gets; taken from the brackets behind `ActionEnv` unless it is set."""
+    action_pattern: ClassVar[str | None] = None
+    """A regular expression for the words: its named groups are the fields, its last match counts. None: JSON for
+    a type with fields, the bare words for a text, a number or a choice."""
+    on_unreadable: ClassVar[Literal["answer", "end"]] = "answer"
+    """Whether words that can't be read are answered with a sentence, or end the episode."""
+    unreadable_reward: ClassVar[float] = 0.0
+    """Of each turn whose words can't be read."""
+    tells_form: ClassVar[bool] = True
+    """Whether the system message says how to answer: the choices, or the JSON schema of the type."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        for base in get_original_bases(cls):
+            if get_origin(base) is ActionEnv and not isinstance(get_args(base)[0], TypeVar):
+                cls.action_type = get_args(base)[0]
+        if cls.action_type is not None:
+            cls.reader()
+
+    @abstractmethod
+    def act(self, action: ActionT) -> StepResult | Awaitable[StepResult]:
+        """What follows from an action. Never called again after `done`."""
+
+    def unreadable(self, words: str, reason: str) -> StepResult | Awaitable[StepResult]:
+        """What follows from words that can't be read; `reason` says why, for the policy."""
+        is_over = self.on_unreadable == "end"
+        told = "" if is_over else f"That can't be read as an action: {reason}"
+        return StepResult(told, reward=self.unreadable_reward, done=is_over)
+
+    def step(self, action: str) -> StepResult | Awaitable[StepResult]:
+        """Read the words, and take the action that they are."""
+        read = self.reader().read(action)
+        is_unreadable = isinstance(read, Unreadable)
+        n_actions, n_unreadable = getattr(self, "_n_actions", _NO_ACTIONS)
+        self._n_actions = n_actions + 1, n_unreadable + is_unreadable
+        result = self.unreadable(action, read.reason) if is_unreadable else self.act(read.action)
+        return then(result, self._counted)
+
+    def system_message(self) -> str | None:
+        """The system prompt, with the form of an action behind it."""
+        prompt = self.system_prompt()
+        form = self.reader().told() if self.tells_form else None
+        return "\n\n".join(part for part in (prompt, form) if part) or None
+
+    def written(self, action: ActionT) -> str:
+        """Words that are read as this action, for `demonstrate`."""
+        return self.reader().written(action)
+
+    @classmethod
+    def reader(cls) -> ActionReader[ActionT]:
+        if cls.action_type is None:
+            raise TypeError(f"{cls.__name__} does not say what an action is: ActionEnv[Move]")
+        return _reader(cls.action_type, cls.action_pattern)
+
+    def _counted(self, result: StepResult) -> StepResult:
+        n_actions, n_unreadable = self._n_actions
+        return replace(result, metrics={"unreadable": n_unreadable / n_actions, **result.metrics})
+
+
+@cache
+def _reader(action_type: Any, pattern: str | None) -> ActionReader[Any]:
+    return ActionReader(action_type, pattern)
+
+
+def has_async_actions(environment: type[Env[Any]]) -> bool:
+    """Whether what follows from an action may have to be awaited."""
+    methods = [getattr(environment, name, None) for name in ("act", "unreadable")]
+    is_typed = issubclass(environment, ActionEnv)
+    return is_typed and any(inspect.iscoroutinefunction(method) for method in methods)

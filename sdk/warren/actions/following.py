@@ -1,0 +1,21 @@
+"""What follows from a value that is there, or will be: methods of environments may be `async`."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from warren.environment import StepResult
+
+
+def then(
+    value: Any, follow: Callable[[Any], StepResult | Awaitable[StepResult]]
+) -> StepResult | Awaitable[StepResult]:
+    """`follow` of the value, now or when it is there."""
+    return _later(value, follow) if inspect.isawaitable(value) else follow(value)
+
+
+async def _later(
+    value: Awaitable[Any], follow: Callable[[Any], StepResult | Awaitable[StepResult]]
+) -> StepResult:
+    result = follow(await value)
+    return await result if inspect.isawaitable(result) else result
