@@ -4,10 +4,11 @@ import asyncio
 import statistics
 import time
 
+from warren.workbench.cells import SandboxFailed
+from warren.workbench.settings import SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import AUTOMATIC, MAKERS, Sandboxes
-from warren_env_worker.sandbox.port import Sandbox, SandboxFailed
-from warren_env_worker.sandbox.settings import SandboxSettings
+from warren_env_worker.sandbox.port import Sandbox
 
 N_STARTS = 10
 N_CELLS = 100

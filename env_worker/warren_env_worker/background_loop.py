@@ -24,17 +24,18 @@ class BackgroundLoop:
 
     async def call(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """What the coroutine returns or raises there; cancelling this cancels it."""
-        return await asyncio.wrap_future(self._submit(coroutine))
+        return await asyncio.wrap_future(self.submit(coroutine))
 
     def wait(self, coroutine: Coroutine[Any, Any, ResultT], *, limit_s: float) -> ResultT:
         """The same for callers without an event loop. Raises `TimeoutError`."""
-        future = self._submit(coroutine)
+        future = self.submit(coroutine)
         try:
             return future.result(limit_s)
         finally:
             future.cancel()
 
-    def _submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
+    def submit(self, coroutine: Coroutine[Any, Any, ResultT]) -> Future[ResultT]:
+        """The same for callers who don't wait."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 

@@ -39,18 +39,16 @@ What an environment may rely on, and what it owes:
   `~/.warren/logs/environments`.
 """
 
-import hashlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
 from warren.observation import Observation, PromptTokens
-from warren_schemas.agent_box import Box
+from warren.workbench.context import Context
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.images import Image
 from warren_schemas.transcript import ChatMessage
@@ -124,44 +122,6 @@ class Limits:
     """Most live episodes in one env worker; None: as many as the worker holds."""
     observation_chars: int = 200_000
     """Of all messages, with their images in base64."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where chance and data of one episode come from; equal again when the episode is rebuilt."""
-
-    seed: int
-    """Own to the task, same for all members of a group: between 0 and 2^63 - 1."""
-    split: str = "train"
-    index: int = 0
-    """Number of the task in the run, counted from 0 without end."""
-    member: int = 0
-    """Which episode of its group this is."""
-    tool_format: str | None = None
-    """How the run wants calls of tools written; None: as the environment says."""
-    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
-    """Values of the secrets that the run names, from the env worker's environment variables."""
-    max_box: Box | None = field(default=None, compare=False)
-    """The most that the program of an agent gets here, by the operator's policy; None: its class decides."""
-
-    @classmethod
-    def derive(cls, seed: int, split: str = "train", index: int = 0, member: int = 0) -> "Context":
-        """The context of the `index`-th task of a run, or a group, with this seed."""
-        return cls(_mix(seed, split, index), split, index, member)
-
-    @cached_property
-    def rng(self) -> random.Random:
-        """Same numbers for every member of the group: for the task and the start state."""
-        return random.Random(self.seed)
-
-    @cached_property
-    def member_rng(self) -> random.Random:
-        """Other numbers for each member: for noise that should differ within a group."""
-        return random.Random(_mix(self.seed, "member", self.member))
-
-    def demonstration_rng(self, turn: int) -> random.Random:
-        """What `demonstrate` gets at this turn: other numbers for each member and turn."""
-        return random.Random(_mix(self.seed, "demonstrate", self.member, turn))
 
 
 Score = float | Mapping[str, float] | None
@@ -289,9 +249,3 @@ class Env(ABC, Generic[TaskT]):
     def close(self) -> Awaitable[None] | None:
         """Let go of what the episode holds. Called once, unless the process died."""
         return None
-
-
-def _mix(*parts: int | str) -> int:
-    """A number from 0 to 2^63 - 1 that depends on every part."""
-    text = "\0".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) >> 1

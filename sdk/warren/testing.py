@@ -12,7 +12,10 @@ import asyncio
 import inspect
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from warren.agents.endpoint import stop_endpoint
@@ -26,9 +29,12 @@ from warren.environment import (
     Score,
     StepResult,
 )
+from warren.workbench import Workbench
 
 Policy = Callable[[Sequence[ChatMessage]], str | Awaitable[str]]
 """From all messages so far to the next action."""
+_ENV_WORKER = "warren_env_worker"
+_LENDER = f"{_ENV_WORKER}.workbench.local"
 N_TOKENS = 256
 """That there are where nobody has a model."""
 
@@ -73,12 +79,21 @@ def demonstrator(environment: Env[Any], *, seed: int = 0) -> Policy:
 async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: int) -> Episode:
     tasks: Sequence[object] | None = await _result(environment.tasks(ctx.split))
     task = tasks[ctx.index % len(tasks)] if tasks is not None else None
-    environment.context = ctx
-    try:
-        return await _played(environment, task, policy, max_turns)
-    finally:
-        await _result(environment.close())
-        await stop_endpoint()
+    with _lent() as workbench:
+        environment.context = replace(ctx, workbench=workbench)
+        try:
+            return await _played(environment, task, policy, max_turns)
+        finally:
+            await _result(environment.close())
+            await stop_endpoint()
+
+
+def _lent() -> AbstractContextManager[Workbench | None]:
+    """By the env worker, which the SDK does not import; nothing where it is not installed."""
+    if find_spec(_ENV_WORKER) is None:
+        return nullcontext()
+    lent: Callable[[], AbstractContextManager[Workbench]] = import_module(_LENDER).lent
+    return lent()
 
 
 async def _played(environment: Env[Any], task: object, policy: Policy, max_turns: int) -> Episode:

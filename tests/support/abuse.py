@@ -5,7 +5,7 @@ A case that prints says "held" where a wall held, and "BREACH" where none did.
 
 from dataclasses import dataclass
 
-from warren_env_worker.sandbox.port import CellStatus
+from warren.workbench.cells import CellStatus
 
 HELPERS = """
 import ctypes, mmap, os, signal, socket, subprocess, sys, time

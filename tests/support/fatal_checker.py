@@ -3,8 +3,8 @@
 import os
 import signal
 
+from warren.workbench.verdict import Verdict
 from warren_broker.worker.child import Channel
-from warren_env_worker.verifier.verdict import Verdict
 from warren_env_worker.verifier.worker import Checker
 
 

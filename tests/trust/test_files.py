@@ -9,6 +9,7 @@ import pytest
 from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
 
 from warren.environment import ConfigError
+from warren.workbench.settings import SandboxSettings
 from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.math_python import MathPython
@@ -16,7 +17,6 @@ from warren_env_worker.reach.reach import acting
 from warren_env_worker.reach.variables import child_variables
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.settings import FunctionReward, ServiceReward
-from warren_env_worker.sandbox.settings import SandboxSettings
 from warren_schemas.operator_policy import TRUSTING
 
 HERE = "tests.unit.env_worker.rewards.functions"

@@ -11,14 +11,14 @@ from pydantic import ValidationError
 from tests.trust.reaching import policy, reach
 
 from warren.environment import ConfigError
+from warren.workbench.cells import CellResult, CellStatus
+from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.reach.reach import TRUSTED, Reach, acting
 from warren_env_worker.sandbox.allowance import MAX_STARTS
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes
-from warren_env_worker.sandbox.port import CellResult, CellStatus
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import MaxSandboxLimits
 
@@ -71,6 +71,7 @@ class Counted:
 
     tier = "monty"
     keeps_state = False
+    is_alive = True
     now = 0
     most = 0
 

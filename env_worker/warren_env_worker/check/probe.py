@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from warren.environment import Context, Env, NoDemonstrations
@@ -19,6 +19,8 @@ from warren_env_worker.host.refusal import Refusal, blame, error_refusal
 from warren_env_worker.output.stack import own_root
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.reach.sealed import NOTHING
+from warren_env_worker.workbench.client import EpisodeWorkbench
+from warren_env_worker.workbench.local import lent
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str | Awaitable[str]]
@@ -103,6 +105,17 @@ class Probe:
         return self._known[key]
 
     async def _play(self, start: Start, policy: Policy, max_turns: int, until_s: float) -> Played:
+        with lent() as workbench:
+            return await self._played(start, policy, max_turns, until_s, workbench)
+
+    async def _played(
+        self,
+        start: Start,
+        policy: Policy,
+        max_turns: int,
+        until_s: float,
+        workbench: EpisodeWorkbench,
+    ) -> Played:
         calls = CallLimits(self.root, self._watch)
         limits, played = self.environment.limits, Played(longest_s=calls.longest_s)
         if not self._task_cache.has_loaded(start):
@@ -111,6 +124,7 @@ class Probe:
         with calls.limited("the constructor", limits.reset_s):
             environment = self._task_cache.make(start)
         ctx = Context.derive(start.seed, start.split, start.index, start.member)
+        ctx = replace(ctx, workbench=workbench)
         environment.context = ctx
         with calls.limited("reset()", limits.reset_s):
             shown = await _result(environment.reset(self._task_cache.task(start), ctx))

@@ -25,13 +25,13 @@ from warren.environment import (
     StepResult,
     TaskError,
 )
+from warren.workbench.verdict import AnswerForm, Verdict
 from warren_env_worker.environments.questions import Question, question, read_questions
 from warren_env_worker.reach.reach import current
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.rewards.settings import Reward
-from warren_env_worker.verifier.extraction import AnswerForm
-from warren_env_worker.verifier.verdict import GoldUnusable, Verdict
+from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import verify
 
 INSTRUCTIONS = {

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
+from warren.workbench.cells import CellResult, CellStatus
+from warren.workbench.settings import SandboxSettings
+from warren.workbench.verdict import AnswerForm
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question
 from warren_env_worker.rewards.settings import Reward
-from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox
-from warren_env_worker.sandbox.settings import SandboxSettings
+from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.shared import sandboxes_of
-from warren_env_worker.verifier.extraction import AnswerForm
 from warren_schemas.chat.tool_formats import NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat
 

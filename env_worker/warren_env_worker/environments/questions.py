@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from warren.environment import ChatMessage, ConfigError
+from warren.workbench.verdict import AnswerForm
 from warren_env_worker.reach.reach import Reach
-from warren_env_worker.verifier.extraction import AnswerForm, extract, last_boxed
+from warren_env_worker.verifier.extraction import extract, last_boxed
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 COLUMNS = (

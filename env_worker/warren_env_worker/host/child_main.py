@@ -31,6 +31,7 @@ from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
 from warren_env_worker.output.stack import answer_signals, own_root
 from warren_env_worker.reach.reach import confine
 from warren_env_worker.reach.secrets import WithoutSecrets
+from warren_env_worker.workbench.front import front
 
 _STDOUT, _STDERR = 1, 2
 
@@ -41,7 +42,8 @@ def main() -> None:
     sys.stdout = sys.stderr = WithoutSecrets.before(sys.stderr)
     answer_signals(_STDERR)  # what is forked from here answers, too
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    reference, status = channel.arguments
+    reference, status, descriptor = channel.arguments
+    front.inherit(int(descriptor))
     raise_open_files_limit()
     confine()
     with contextlib.suppress(ConnectionError):  # the supervisor has gone, maybe while we imported

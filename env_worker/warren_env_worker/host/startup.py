@@ -1,8 +1,9 @@
 """From nothing to a session: a child is started, imports its environment and greets."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from warren.errors import ConfigurationError
 from warren_broker.worker.child import Child, ChildDied
@@ -14,6 +15,7 @@ from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
 from warren_env_worker.reach.variables import child_variables
+from warren_env_worker.workbench.lending import lending
 from warren_schemas.operator_policy import OperatorPolicy
 
 CHILD_MODULE = "warren_env_worker.host.child_main"
@@ -41,37 +43,41 @@ async def opened(
     status = SharedCallStatus()
     try:
         kept = KeptOutput(log) if log is not None else None
-        child, pump = await _printing(reference, variables, status, kept)
-        try:
-            yield Session(child, status, await _greeted(child, policy), policy, kept)
-        finally:
-            await child.close(grace_s=CLOSE_GRACE_S)
-            if kept is not None and pump is not None:
-                await asyncio.to_thread(pump.drain)
-                kept.end()
+        async with lending() as front:
+            start = partial(_spawned, reference, variables, status.path, front.fileno())
+            child, pump = await _printing(reference, start, kept)
+            try:
+                yield Session(child, status, await _greeted(child, policy), policy, kept)
+            finally:
+                await child.close(grace_s=CLOSE_GRACE_S)
+                if kept is not None and pump is not None:
+                    await asyncio.to_thread(pump.drain)
+                    kept.end()
     finally:
         status.close()
 
 
 async def _printing(
-    reference: str,
-    variables: Mapping[str, str],
-    status: SharedCallStatus,
-    kept: KeptOutput | None,
+    reference: str, start: Callable[[int | None], Awaitable[Child]], kept: KeptOutput | None
 ) -> tuple[Child, Pump | None]:
     if kept is None:
-        return await _spawned(reference, variables, status, None), None
+        return await start(None), None
     with pumped(reference, kept.keep) as (sink, pump):
-        return await _spawned(reference, variables, status, sink), pump
+        return await start(sink), pump
 
 
 async def _spawned(
-    reference: str, variables: Mapping[str, str], status: SharedCallStatus, output: int | None
+    reference: str, variables: Mapping[str, str], status: str, front: int, output: int | None
 ) -> Child:
-    arguments = (reference, status.path)
+    arguments = (reference, status, str(front))
     try:
         return await Child.spawn(
-            reference, CHILD_MODULE, arguments, inherited=variables, output=output
+            reference,
+            CHILD_MODULE,
+            arguments,
+            inherited=variables,
+            output=output,
+            descriptors=(front,),
         )
     except OSError as error:
         raise EnvironmentUnusable(f"no process can be started for {reference}: {error}") from error

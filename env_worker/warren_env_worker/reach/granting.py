@@ -12,8 +12,9 @@ from pydantic import JsonValue
 
 from warren.environment import ConfigError
 from warren_env_worker.reach.reach import KeyGrant, Reach, ServiceGrant
-from warren_env_worker.reach.secrets import PREFIX, value_of
+from warren_env_worker.reach.secrets import value_of
 from warren_schemas.episode import EpisodeSpec
+from warren_schemas.fields.secret_variables import PREFIX
 from warren_schemas.operator_policy import EVERYBODY, OperatorPolicy
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from warren_env_worker.reach.secrets import PREFIX
+from warren_schemas.fields.secret_variables import PREFIX
 
 _MADV_WIPEONFORK = 18
 _NEWLINES = b"\r\n"

@@ -16,28 +16,15 @@ import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Annotated, Self, TextIO
+from typing import Self, TextIO
 
-from pydantic import AfterValidator
+from warren_schemas.fields.secret_variables import PREFIX
 
-PREFIX = "WARREN_SECRET_"
 MIN_CHARS = 6
 """Shorter values are not looked for in texts: they would be found by chance."""
 
 _told: dict[str, str] = {}
 """Those that this process was told of, besides those in its environment."""
-
-
-def _of_a_secret(variable: str) -> str:
-    if not variable.startswith(PREFIX):
-        raise ValueError(
-            f"must begin with {PREFIX}; a run gets at no other variable of the env worker"
-        )
-    return variable
-
-
-SecretVariable = Annotated[str, AfterValidator(_of_a_secret)]
-"""An environment variable that a run's config may have sent somewhere."""
 
 
 def value_of(name: str) -> str | None:

@@ -9,14 +9,14 @@ import secrets
 from collections.abc import Sequence
 
 from warren.environment import ConfigError
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
+from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.secrets import shortened
 from warren_env_worker.rewards.function import MAX_REASON_CHARS, finite, offered
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_env_worker.rewards.settings import CodeReward
-from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.sandbox.shared import sandboxes_of
 
 NAME = "reward"

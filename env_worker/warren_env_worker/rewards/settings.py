@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.numbers import Name, PositiveFloat, PositiveInt
 from warren_schemas.config.sandbox import CellSeconds
+from warren_schemas.fields.secret_variables import SecretVariable
 
 MAX_CODE_CHARS = 16_384
 """It travels with each episode."""

@@ -9,6 +9,8 @@ import shutil
 from warren.isolation.archives import descriptor_of
 from warren.isolation.syscalls import filter_program
 from warren.isolation.users import as_nobody
+from warren.workbench.cells import SandboxFailed
+from warren.workbench.settings import MIB, SandboxSettings
 from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.plan import (
     Plan,
@@ -16,8 +18,6 @@ from warren_env_worker.sandbox.plan import (
     libraries,
     limits_as_text,
 )
-from warren_env_worker.sandbox.port import SandboxFailed
-from warren_env_worker.sandbox.settings import MIB, SandboxSettings
 
 _ARCHIVE = "/opt/warren.zip"
 _LIBRARIES = "/opt/lib"

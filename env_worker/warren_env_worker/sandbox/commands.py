@@ -61,11 +61,11 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
     from aiohttp import web
     from pydantic import ValidationError
 
+    from warren.workbench.cells import SandboxFailed
+    from warren.workbench.settings import SandboxSettings
     from warren_env_worker.reach.reach import TRUSTED
     from warren_env_worker.sandbox.opening import Sandboxes
-    from warren_env_worker.sandbox.port import SandboxFailed
     from warren_env_worker.sandbox.server import make_app
-    from warren_env_worker.sandbox.settings import SandboxSettings
     from warren_schemas.text.explain import explain
 
     try:

@@ -18,8 +18,9 @@ from pydantic_monty import (
     MontySyntaxError,
 )
 
-from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed, shortened
-from warren_env_worker.sandbox.settings import MIB, SandboxSettings
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
+from warren.workbench.settings import MIB, SandboxSettings
+from warren_env_worker.sandbox.port import shortened
 
 FLOOD_BYTES = 8 * MIB
 START_S = 30.0
@@ -35,6 +36,11 @@ class MontySandbox:
         self._limits = settings.limits
         self._stack = AsyncExitStack()
         self._session: AsyncMontySession | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its session has started and not ended."""
+        return self._session is not None
 
     async def start(self) -> None:
         """Start the session now and not with its first cell. Raises `SandboxFailed`."""

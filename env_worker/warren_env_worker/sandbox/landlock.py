@@ -13,6 +13,8 @@ from pathlib import Path
 from warren.isolation.archives import descriptor_of
 from warren.isolation.syscalls import filter_program
 from warren.isolation.users import as_nobody
+from warren.workbench.cells import SandboxFailed
+from warren.workbench.settings import SandboxSettings
 from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.inside.confinement import SCOPED_ABI, landlock_abi
 from warren_env_worker.sandbox.plan import (
@@ -21,8 +23,6 @@ from warren_env_worker.sandbox.plan import (
     libraries,
     limits_as_text,
 )
-from warren_env_worker.sandbox.port import SandboxFailed
-from warren_env_worker.sandbox.settings import SandboxSettings
 
 _READABLE = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache")
 _HEADROOM = 64

@@ -5,8 +5,8 @@ that says nothing gets the default, or the operator's where that is less.
 """
 
 from warren.environment import ConfigError
+from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import Reach
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 
 
 def allowed(settings: SandboxSettings, reach: Reach) -> SandboxSettings:

@@ -11,15 +11,17 @@ from typing import Protocol
 
 from yarl import URL
 
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
+from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox import bubblewrap, landlock
 from warren_env_worker.sandbox.allowance import allowance
 from warren_env_worker.sandbox.interpreter import MontySandbox
 from warren_env_worker.sandbox.max_limits import allowed
-from warren_env_worker.sandbox.port import CellResult, CellStatus, Sandbox, SandboxFailed
+from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
+from warren_env_worker.sandbox.spares import Spares, Waiting
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
 """In the order in which they are tried."""
@@ -39,7 +41,7 @@ CLOSED = "True True True True True\n"
 log = logging.getLogger(__name__)
 
 
-class Startable(Sandbox, Protocol):
+class Startable(Waiting, Protocol):
     async def start(self) -> None:
         """Start the session now and not with its first cell. Raises `SandboxFailed`."""
         ...
@@ -75,8 +77,15 @@ MAKERS: Makers = {
 class Sandboxes:
     """Opens sandboxes of one kind, for one event loop; the tier is chosen once."""
 
-    def __init__(self, settings: SandboxSettings, reach: Reach, makers: Makers = MAKERS) -> None:
-        """`reach` is that of the config from which the settings come; `makers` has one for each tier.
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        reach: Reach,
+        makers: Makers = MAKERS,
+        spares: Spares | None = None,
+    ) -> None:
+        """`reach` is that of the config from which the settings come; `makers` has one for each tier; `spares` keeps
+        started ones, None for none.
 
         Raises `ConfigError` for settings that name what may not be reached, or ask for more than allowed.
         """
@@ -86,12 +95,21 @@ class Sandboxes:
         self._choosing = asyncio.Lock()
         self._service = str(URL(settings.url).origin()) if settings.url else None
         self._tier: str | None = None
+        self._spares = spares or Spares(0)
 
     async def open(self) -> Sandbox:
         """A started session. Raises `SandboxFailed`, with what each tier lacks here."""
         async with self._choosing:
             if self._tier is None:
                 self._tier = await self._chosen()
+        sandbox = self._spares.take(self) or await self._started()
+        if sandbox.keeps_state:  # what keeps none has nothing to start
+            self._spares.order(self, self._started)
+        return sandbox
+
+    async def _started(self) -> Startable:
+        """Of the tier that was chosen."""
+        assert self._tier is not None
         sandbox = self._make(self._tier)
         async with allowance().starting:
             await sandbox.start()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warren_env_worker.sandbox.port import SandboxFailed
-from warren_env_worker.sandbox.settings import MIB, SandboxSettings
+from warren.workbench.cells import SandboxFailed
+from warren.workbench.settings import MIB, SandboxSettings
 
 START_S = 30.0
 """How long a session may take to be ready."""

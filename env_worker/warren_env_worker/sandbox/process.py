@@ -15,10 +15,10 @@ import orjson
 
 from warren.isolation.archives import descriptor_of
 from warren.isolation.errors import CannotIsolate
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.sandbox.inside.session import MAX_CODE_BYTES
 from warren_env_worker.sandbox.plan import START_S, Plan
-from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed
 
 GRACE_S = 25.0
 """How long after a cell's limit its session may take to sweep up and answer."""
@@ -35,6 +35,11 @@ class ProcessSandbox:
         self._plan = plan
         self._child: Child | None = None
         self._n_cells = 0
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its session has started and not ended."""
+        return self._child is not None and self._child.is_alive
 
     async def start(self) -> None:
         """Start the session now and not with its first cell. Raises `SandboxFailed`."""

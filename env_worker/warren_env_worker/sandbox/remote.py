@@ -9,9 +9,10 @@ import contextlib
 from collections.abc import Mapping
 from typing import cast
 
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
+from warren.workbench.settings import SandboxLimits
 from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
-from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed, shortened
-from warren_env_worker.sandbox.settings import SandboxLimits
+from warren_env_worker.sandbox.port import shortened
 
 N_TRIES = 4
 FIRST_PAUSE_S = 0.5
@@ -33,6 +34,11 @@ class RemoteSandbox:
         self._service = service
         self._limits = limits
         self._first_pause_s = first_pause_s
+
+    @property
+    def is_alive(self) -> bool:
+        """There is nothing that could end."""
+        return True
 
     async def start(self) -> None:
         """Nothing to start."""

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import Field, ValidationError
 
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
+from warren.workbench.settings import SandboxLimits
 from warren_env_worker.sandbox.opening import Sandboxes
-from warren_env_worker.sandbox.port import CellResult, CellStatus, SandboxFailed
-from warren_env_worker.sandbox.settings import SandboxLimits
 from warren_schemas.base import Frozen
 from warren_schemas.text.explain import explain
 

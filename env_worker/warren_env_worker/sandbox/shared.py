@@ -3,9 +3,9 @@
 import os
 from functools import lru_cache
 
+from warren.workbench.settings import SandboxSettings
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.opening import Sandboxes
-from warren_env_worker.sandbox.settings import SandboxSettings
 
 
 def sandboxes_of(settings: SandboxSettings, reach: Reach) -> Sandboxes:

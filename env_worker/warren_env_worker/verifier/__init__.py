@@ -1,6 +1,6 @@
 """Is this answer the right one? Mathematical answers, compared where nothing can hang or hurt.
 
-verdict      what can come out
+verdict      how a comparison may end without an outcome; verdicts are in `warren.workbench`
 extraction   from a model's words to its answer
 exact        answers that need no algebra: the same text, the same number
 hazard       answers that nobody should evaluate

@@ -5,8 +5,9 @@ Only what follows the last `</think>` counts, and of several answers the last on
 """
 
 import re
-from enum import StrEnum
 from itertools import pairwise
+
+from warren.workbench.verdict import AnswerForm
 
 MAX_TEXT_CHARS = 65_536
 """The end of a text that is looked at; an answer stands at the end."""
@@ -20,19 +21,6 @@ _HASHES = re.compile(r"####[ \t]*([^\n]*)")
 _BOXES = re.compile(r"\\f?box(?:ed)?(?![a-zA-Z])")
 _BARE = re.compile(r"[^\s$.,;]+")
 _ANNOUNCED = re.compile(r"\b(?:answer|result)(?: is|\s*[:=])[ \t]*", re.IGNORECASE)
-
-
-class AnswerForm(StrEnum):
-    """How the answer is marked."""
-
-    AUTO = "auto"
-    r"""`<answer>…</answer>`, else `\boxed{…}`, else `#### …`."""
-    BOXED = "boxed"
-    TAG = "tag"
-    HASHES = "hashes"
-    """GSM8K's `#### 42`."""
-    PLAIN = "plain"
-    """The last line, without "the answer is" and what goes before it."""
 
 
 def extract(text: str, form: AnswerForm = AnswerForm.AUTO) -> str | None:

@@ -7,7 +7,8 @@ out is kept, so that a bad row of the data costs its time once.
 
 from collections.abc import Awaitable, Callable
 
-from warren_env_worker.verifier.verdict import ComparisonEnded, GoldUnusable, Verdict
+from warren.workbench.verdict import Verdict
+from warren_env_worker.verifier.verdict import ComparisonEnded, GoldUnusable
 
 PLAIN = "1"
 MAX_KNOWN = 10_000

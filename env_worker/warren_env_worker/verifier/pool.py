@@ -11,9 +11,10 @@ from contextlib import asynccontextmanager
 
 import orjson
 
+from warren.workbench.verdict import Verdict, VerificationFailed
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.verifier.golds import Golds
-from warren_env_worker.verifier.verdict import ComparisonEnded, Verdict, VerificationFailed
+from warren_env_worker.verifier.verdict import ComparisonEnded
 
 WORKER_MODULE = "warren_env_worker.verifier.worker"
 LIMIT_S = 65.0

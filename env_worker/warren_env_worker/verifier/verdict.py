@@ -1,29 +1,10 @@
-"""What can come out of a comparison.
+"""How a comparison may end without an outcome.
 
-Invariant: a verdict is about the answer, and a policy can't choose not to be graded. A comparison that
-the answer brought down is a verdict too: it counts as the answer's doing where the right answer can be
-compared with itself and with a plain number (`golds`). Everything else that goes wrong raises `VerificationFailed`, which becomes a
-failed episode and never a reward.
+A comparison that the answer brought down is a verdict too: it counts as the answer's doing where the right answer can
+be compared with itself and with a plain number (`golds`).
 """
 
-from enum import StrEnum
-
-
-class Verdict(StrEnum):
-    EQUAL = "equal"
-    DIFFERENT = "different"
-    NO_ANSWER = "no_answer"
-    """The words hold no answer in the form that was asked for."""
-    UNPARSEABLE = "unparseable"
-    """The answer is no mathematics, and not the text that was expected, or algebra stumbles over it."""
-    REFUSED = "refused"
-    """The answer is too long or would be too costly to evaluate, where the right one is not."""
-    TIMED_OUT = "timed_out"
-    """The comparison ran out of time or memory, and the right answer is not to blame."""
-
-
-class VerificationFailed(Exception):
-    """The verifier could not tell, whatever the answer is: it could not be started, or was too busy."""
+from warren.workbench.verdict import Verdict, VerificationFailed
 
 
 class GoldUnusable(VerificationFailed):

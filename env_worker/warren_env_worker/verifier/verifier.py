@@ -7,12 +7,13 @@ in the caller's process.
 import os
 from functools import cache
 
+from warren.workbench.verdict import AnswerForm, Verdict
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.verifier.exact import same
-from warren_env_worker.verifier.extraction import AnswerForm, extract
+from warren_env_worker.verifier.extraction import extract
 from warren_env_worker.verifier.hazard import is_hazardous, is_too_long
 from warren_env_worker.verifier.pool import VerifierPool
-from warren_env_worker.verifier.verdict import GoldUnusable, Verdict
+from warren_env_worker.verifier.verdict import GoldUnusable
 
 N_WORKERS = 2
 """Of each process that verifies."""

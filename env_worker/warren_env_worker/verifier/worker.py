@@ -25,9 +25,9 @@ from typing import NoReturn
 
 import orjson
 
+from warren.workbench.verdict import Verdict
 from warren_broker.worker.child import Channel
 from warren_env_worker.verifier.checking import Compare, make_compare
-from warren_env_worker.verifier.verdict import Verdict
 
 CPU_S = 1.5
 """Processor time that one comparison may take."""

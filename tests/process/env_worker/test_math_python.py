@@ -13,11 +13,11 @@ import pytest
 from warren.environment import ChatMessage, ConfigError, Context, StepResult
 from warren.observation import PromptTokens
 from warren.testing import Episode, play
+from warren.workbench.cells import SandboxFailed
+from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
-from warren_env_worker.sandbox.port import SandboxFailed
 from warren_env_worker.sandbox.process import ProcessSandbox
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 from warren_schemas.config import ToolFormat
 
 

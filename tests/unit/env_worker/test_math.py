@@ -13,12 +13,12 @@ from tests.support.question_files import write_lines
 
 from warren.environment import ChatMessage, ConfigError
 from warren.testing import play
+from warren.workbench.verdict import AnswerForm
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.rewards.settings import FunctionReward, OwnReward
-from warren_env_worker.verifier.extraction import AnswerForm
 
 arrow: Any = import_module("pyarrow")
 

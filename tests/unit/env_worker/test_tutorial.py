@@ -41,3 +41,10 @@ def test_the_shop_sells_by_its_tool() -> None:
         return f"<tool_call>{json.dumps(call)}</tool_call>" if call else str(sum(told))
 
     assert play(shown("Shop")(), policy).reward == 1.0
+
+
+def test_stairs_are_climbed_by_typed_actions() -> None:
+    stairs = shown("Stairs")()
+    said = iter(["go up!", '{"direction": "up", "steps": GOAL}'])
+    episode = play(stairs, lambda _: next(said).replace("GOAL", str(vars(stairs)["goal"])))
+    assert (episode.reward, episode.results[-1].metrics) == (1.0, {"unreadable": 0.5})

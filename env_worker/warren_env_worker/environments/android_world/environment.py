@@ -25,7 +25,7 @@ from warren_env_worker.environments.android_world.episode import AndroidEpisode,
 from warren_env_worker.environments.android_world.pool import Pool
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
-from warren_env_worker.reach.secrets import SecretVariable
+from warren_schemas.fields.secret_variables import SecretVariable
 
 MAX_SEED = 2**31
 HOW = f"""\

@@ -26,8 +26,8 @@ from warren_env_worker.environments.http.episode import Beginning, HttpEpisode
 from warren_env_worker.environments.http.server import EnvServer
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
-from warren_env_worker.reach.secrets import SecretVariable
 from warren_env_worker.reach.service import Service
+from warren_schemas.fields.secret_variables import SecretVariable
 from warren_schemas.text.explain import nearest
 
 EXACT_IN_JSON = 2**53

@@ -23,6 +23,7 @@ from dataclasses import replace
 from pydantic import PositiveInt
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
+from warren.workbench.verdict import AnswerForm
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.mcp.answers import OPENED, TOOLS, Result, within
 from warren_env_worker.environments.mcp.servers import McpServer, Reached, ServerName
@@ -33,7 +34,6 @@ from warren_env_worker.foreign.episode import ForeignEpisode
 from warren_env_worker.foreign.package import package
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.rewards.settings import Reward
-from warren_env_worker.verifier.extraction import AnswerForm
 from warren_schemas.chat.tool_formats import tools_prompt
 from warren_schemas.config import ToolFormat
 

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from warren.environment import ConfigError
 from warren_env_worker.reach.reach import Reach
-from warren_env_worker.reach.secrets import SecretVariable
 from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.environment import SecretName
+from warren_schemas.fields.secret_variables import SecretVariable
 from warren_schemas.operator_policy import VariableName
 
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9-]{0,31}$")]

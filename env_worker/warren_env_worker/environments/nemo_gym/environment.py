@@ -27,8 +27,8 @@ from warren_env_worker.environments.nemo_gym.session import GymSession
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
-from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.config import ToolFormat
+from warren_schemas.fields.secret_variables import SecretVariable
 
 _ONE_CALL = "only the first call of a turn is made"
 

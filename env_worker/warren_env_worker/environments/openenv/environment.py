@@ -27,9 +27,9 @@ from warren_env_worker.environments.ors.tasks import TaskList
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls, ToolSpec
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
-from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
+from warren_schemas.fields.secret_variables import SecretVariable
 
 MAX_SEED = 2**31
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)

@@ -8,6 +8,8 @@ from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
+from warren_env_worker.workbench.client import EpisodeWorkbench
+from warren_env_worker.workbench.front import front
 
 
 class LiveEpisode:
@@ -16,11 +18,14 @@ class LiveEpisode:
     def __init__(self, environment: Env[Any], start: Start, caller: Caller) -> None:
         self._environment = environment
         self._limits = environment.limits
+        secrets, keys = start.sealed.opened()
+        self._workbench = EpisodeWorkbench(front.connect, start.reach.with_values(keys))
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
             tool_format=start.tool_format,
-            secrets=start.sealed.opened()[0],
+            secrets=secrets,
             max_box=start.reach.agent_box,
+            workbench=self._workbench,
         )
         self.secrets = start.sealed.opened_by_name()
         """That its run has."""
@@ -100,4 +105,11 @@ class LiveEpisode:
         return replace(observed, demonstration=contract.action(action))
 
     async def close(self, call: int) -> None:
-        await self._caller.call(call, self._limits.step_s, self._environment.close)
+        try:
+            await self._caller.call(call, self._limits.step_s, self._environment.close)
+        finally:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """End what was lent to it."""
+        self._workbench.close()

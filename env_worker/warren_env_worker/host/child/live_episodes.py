@@ -62,7 +62,9 @@ class LiveEpisodes:
 
     def forget_episode(self, call: Call) -> None:
         """Let go of its episode, which nobody closes."""
-        self._episodes.pop(call.slot, None)
+        episode = self._episodes.pop(call.slot, None)
+        if episode is not None:
+            episode.let_go()
 
     async def close(self, call: Call) -> bool:
         """Close the episode of a call that was its last; whether that went well."""

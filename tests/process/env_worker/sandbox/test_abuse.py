@@ -9,11 +9,12 @@ from tests.support.abuse import COMMON, DISK, HELPERS, NO_DISK, SPOOFS, Case
 from tests.support.patience import STOP_S, several_waits
 from tests.support.unprivileged import run_as_nobody
 
+from warren.workbench.cells import CellStatus
+from warren.workbench.settings import SandboxLimits, SandboxSettings, Tier
 from warren_env_worker.sandbox import bubblewrap, landlock
 from warren_env_worker.sandbox.opening import MAKERS
-from warren_env_worker.sandbox.port import CellStatus, Sandbox
+from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.process import GRACE_S
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings, Tier
 
 CELL_S = 10.0
 N_FILES = 2000 + os.getpid() % 1000

@@ -9,13 +9,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from warren.environment import ConfigError
+from warren.workbench.cells import CellStatus, SandboxFailed
+from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox import remote
 from warren_env_worker.sandbox.opening import Sandboxes
-from warren_env_worker.sandbox.port import CellStatus, SandboxFailed
 from warren_env_worker.sandbox.remote import RemoteSandbox
 from warren_env_worker.sandbox.server import make_app
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings
 
 LIMITS = SandboxLimits(cell_s=20.0)
 

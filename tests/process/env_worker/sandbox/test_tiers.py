@@ -10,13 +10,14 @@ from tempfile import TemporaryDirectory
 import pytest
 from pydantic import ValidationError
 
+from warren.workbench.cells import CellStatus, SandboxFailed
+from warren.workbench.settings import SandboxLimits, SandboxSettings, Tier
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox import bubblewrap
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes, Startable
 from warren_env_worker.sandbox.plan import Plan
-from warren_env_worker.sandbox.port import CellStatus, Sandbox, SandboxFailed
+from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.process import ProcessSandbox
-from warren_env_worker.sandbox.settings import SandboxLimits, SandboxSettings, Tier
 
 TIERS: tuple[Tier, ...] = ("bubblewrap", "landlock", "monty")
 LIMITS = SandboxLimits(cell_s=10.0, memory_mib=256, output_bytes=1000)

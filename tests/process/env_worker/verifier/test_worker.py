@@ -7,8 +7,8 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from warren.workbench.verdict import Verdict
 from warren_broker.worker.child import Child
-from warren_env_worker.verifier.verdict import Verdict
 
 DEATHS = {
     "crash": (Verdict.TIMED_OUT, "crashed, twice"),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from warren_env_worker.verifier.extraction import AnswerForm, extract
+from warren.workbench.verdict import AnswerForm
+from warren_env_worker.verifier.extraction import extract
 
 AUTO = [
     (r"so \boxed{42}.", "42"),

@@ -4,7 +4,6 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from warren_env_worker.reach.secrets import SecretVariable
 from warren_schemas.base import Frozen
 from warren_schemas.config.sandbox import (
     CellSeconds,
@@ -14,6 +13,7 @@ from warren_schemas.config.sandbox import (
     OutputBytes,
     Processes,
 )
+from warren_schemas.fields.secret_variables import SecretVariable
 
 MIB = 1 << 20
 Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http"]

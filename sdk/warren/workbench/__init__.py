@@ -1,0 +1,35 @@
+"""What an env worker lends to an episode: sandboxes for code that a policy wrote, and the verifier of answers.
+
+    class Coder(Env):
+        def step(self, action: str) -> StepResult:
+            result = self.context.python(action).wait()          # in an `async` method: await self.context.python(action)
+            return StepResult(result.output)
+
+reply     what is asked for, for methods that block and for `async` ones
+cells     what comes of a piece of code
+settings  which kind of sandbox, and its limits
+verdict   what comes of a comparison of answers
+lent      what an episode may ask for; env workers implement it
+
+All of it lives outside of the episode's process and ends with the episode, however that ends.
+"""
+
+from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
+from warren.workbench.lent import SandboxSession, Workbench
+from warren.workbench.reply import Reply
+from warren.workbench.settings import SandboxLimits, SandboxSettings
+from warren.workbench.verdict import AnswerForm, Verdict, VerificationFailed
+
+__all__ = [
+    "AnswerForm",
+    "CellResult",
+    "CellStatus",
+    "Reply",
+    "SandboxFailed",
+    "SandboxLimits",
+    "SandboxSession",
+    "SandboxSettings",
+    "Verdict",
+    "VerificationFailed",
+    "Workbench",
+]

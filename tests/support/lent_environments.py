@@ -1,0 +1,84 @@
+"""Environments that ask the workbench for what the policy says, in methods that block and in `async` ones."""
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from warren.environment import Context, Env, Isolation, StepResult
+from warren.workbench import CellResult, SandboxSettings
+
+MARK = "import ctypes; _ = ctypes.CDLL(None).prctl(15, b'{}', 0, 0, 0)"
+"""A cell that gives its session's process a name of at most 15 characters, by which it is found from outside."""
+
+
+def pids_called(name: str) -> list[int]:
+    """The processes of this machine that have this name."""
+    found: list[int] = []
+    for file in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if file.read_text().strip() == name:
+                found.append(int(file.parent.name))
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+class Cells(Env):
+    """Each action is a cell, and what comes of it is shown; `stop` ends it, `verify A B` compares, `own X` runs X in a
+    session that was opened in `reset`."""
+
+    name = "cells"
+
+    def __init__(self, sandbox: SandboxSettings | None = None) -> None:
+        self.sandbox = sandbox or SandboxSettings()
+
+    def reset(self, task: None, ctx: Context) -> str:
+        self.own = ctx.sandbox(self.sandbox)
+        return shown(ctx.python("x = 6", sandbox=self.sandbox).wait())
+
+    def step(self, action: str) -> StepResult:
+        ctx, (verb, *rest) = self.context, action.split(" ", 1)
+        if verb == "stop":
+            return ended()
+        if verb == "verify":
+            answer, gold = rest[0].split()
+            return StepResult(ctx.verify(answer, gold).wait())
+        if verb == "own":
+            return StepResult(shown(self.own.run(rest[0]).wait()))
+        return StepResult(shown(ctx.python(action, sandbox=self.sandbox).wait()))
+
+
+class FreshCells(Cells):
+    isolation: ClassVar[Isolation | None] = "episode"
+
+
+class CellsLater(Env):
+    """The same, awaited."""
+
+    name = "cells"
+
+    def __init__(self, sandbox: SandboxSettings | None = None) -> None:
+        self.sandbox = sandbox or SandboxSettings()
+
+    async def reset(self, task: None, ctx: Context) -> str:
+        self.own = ctx.sandbox(self.sandbox)
+        return shown(await ctx.python("x = 6", sandbox=self.sandbox))
+
+    async def step(self, action: str) -> StepResult:
+        ctx, (verb, *rest) = self.context, action.split(" ", 1)
+        if verb == "stop":
+            return ended()
+        if verb == "verify":
+            answer, gold = rest[0].split()
+            return StepResult(await ctx.verify(answer, gold))
+        if verb == "own":
+            return StepResult(shown(await self.own.run(rest[0])))
+        return StepResult(shown(await ctx.python(action, sandbox=self.sandbox)))
+
+
+def shown(result: CellResult) -> str:
+    return f"{result.status}: {result.output}"
+
+
+def ended() -> StepResult:
+    return StepResult(reward=1.0, done=True, metrics={"pid": float(os.getpid())})

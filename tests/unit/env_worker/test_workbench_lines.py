@@ -1,0 +1,88 @@
+"""What is asked of the workbench, and what is told where there is none, or where it goes."""
+
+import asyncio
+import socket
+from collections.abc import Generator
+from contextlib import ExitStack
+
+import pytest
+
+from warren.environment import Context
+from warren.workbench import SandboxFailed, VerificationFailed, Workbench
+from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.workbench.client import EpisodeWorkbench
+from warren_env_worker.workbench.frames import HungUp, hear, hear_later, packed, tell
+from warren_env_worker.workbench.front import Front
+
+
+@pytest.fixture
+def pair() -> Generator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+def test_where_nothing_is_lent_the_context_says_so() -> None:
+    context = Context.derive(1)
+    with pytest.raises(SandboxFailed, match=r"pip install 'warren-rl\[env\]'"):
+        context.python("1")
+    with pytest.raises(SandboxFailed, match="nobody lends"):
+        context.sandbox()
+    with pytest.raises(VerificationFailed, match="nobody lends"):
+        context.verify("1", "1")
+
+
+def test_a_context_is_the_same_with_a_workbench_and_without() -> None:
+    workbench: Workbench = EpisodeWorkbench(Front().connect, TRUSTED)
+    lent = Context(seed=1, workbench=workbench)
+    assert lent == Context(seed=1)
+    assert "orkbench" not in repr(lent)
+
+
+def test_what_is_told_is_heard_in_both_ways(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    tell(ours, packed({"code": "ä" * 100_000}))
+    assert hear(theirs) == {"code": "ä" * 100_000}
+    tell(ours, packed({"n": 1}))
+    assert asyncio.run(hear_later(theirs)) == {"n": 1}
+    ours.close()
+    with pytest.raises(HungUp):
+        hear(theirs)
+    with pytest.raises(HungUp):
+        asyncio.run(hear_later(theirs))
+
+
+def test_a_frame_that_is_none_of_ours_is_refused(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    ours.sendall(b"\xff\xff\xff\xff")
+    with pytest.raises(HungUp, match="none of ours"):
+        hear(theirs)
+
+
+def test_a_worker_that_goes_is_a_failure_and_no_result() -> None:
+    with ExitStack() as ends:
+
+        def connect() -> socket.socket:
+            ours, theirs = socket.socketpair()
+            ends.callback(theirs.close)
+            return ours
+
+        workbench = EpisodeWorkbench(connect, TRUSTED)
+        context = Context(seed=1, workbench=workbench)
+        session = context.sandbox()
+        ends.close()
+        with pytest.raises(SandboxFailed, match="it has ended"):
+            session.run("1").wait()
+        with pytest.raises(SandboxFailed, match="it has ended"):
+            session.run("1").wait()
+        workbench.close()
+
+
+def test_a_process_without_a_worker_has_none_to_ask() -> None:
+    context = Context(seed=1, workbench=EpisodeWorkbench(Front().connect, TRUSTED))
+    with pytest.raises(SandboxFailed, match="given no env worker to ask"):
+        context.python("1").wait()
+    with pytest.raises(VerificationFailed, match="given no env worker to ask"):
+        context.verify("1", "1").wait()
