@@ -13,7 +13,7 @@ def told(part: str, error: Exception, log_file: Path) -> WarrenError:
     """The first cause, for a person; `log_file` holds the rest."""
     from warren_gateway.api.listening import CannotListen  # a site begins without waiting for these
     from warren_gpu_worker.base_models import UnknownBaseModel
-    from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
+    from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
 
     cause = _first(error)
     if isinstance(cause, WarrenError):

@@ -42,8 +42,8 @@ def gpu_worker(
     broker
         URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     join
-        Lend the devices of this machine to the trainer that listens at --rendezvous, and do nothing else; this needs
-        no broker.
+        Lend the devices of this machine to the trainer that listens at --rendezvous, or with --roles sampler to the
+        sampler there, and do nothing else; this needs no broker.
     """
     if broker is None and not join:
         raise ConfigurationError(
@@ -88,9 +88,12 @@ def _settings(
 
 def _lend(settings: "GpuWorkerSettings") -> None:
     from warren_broker.worker.program import run_program
+    from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
+    from warren_gpu_worker.sampler.supervisor.lending import lend_gpus
     from warren_gpu_worker.trainer.supervisor.lending import lend_devices
 
-    run_program(partial(lend_devices, settings), {})
+    lends = lend_gpus if settings.sampler_machines > 1 else lend_devices
+    run_program(partial(lends, settings), {SamplerBroken: "Correct --device or --tensor-parallel."})
 
 
 def _tell(what: str) -> None:
@@ -100,7 +103,7 @@ def _tell(what: str) -> None:
 def _run(broker_url: str, settings: "GpuWorkerSettings") -> None:
     from warren_broker.errors import BrokerError
     from warren_broker.worker.program import Hints, run_program
-    from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
+    from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
 
     hints: Hints = {
         SamplerBroken: "Correct --base-model, or leave sampling out by --roles trainer.",

@@ -18,6 +18,8 @@ class Fault(StrEnum):
     """GPUs waited for each other in vain, or the links between them failed (NCCL)."""
     KERNEL_FAILED = "kernel_failed"
     """A kernel read where it may not, failed an assertion or was ended."""
+    MACHINE_LOST = "machine_lost"
+    """One of the machines over which vLLM is spread is gone, or its process has ended."""
 
 
 SIGNS = {
@@ -45,6 +47,8 @@ _ADVICE = {
     " NCCL_P2P_DISABLE=1 goes around faulty links, and a larger --hang-s waits for slow ones",
     Fault.KERNEL_FAILED: "a kernel failed: CUDA_LAUNCH_BLOCKING=1 in the worker's environment makes its log say which one;"
     " another --attention-backend avoids vLLM's own",
+    Fault.MACHINE_LOST: "a machine over which vLLM is spread is gone: its own log says why; the sampler goes on once `warren gpu-worker"
+    " --join` runs there again, and other samplers take its turns until then",
 }
 
 

@@ -2,6 +2,8 @@
 
 Who dies by a signal can't tidy up; so the next one to open a folder removes those whose owner holds
 their lock no longer (the kernel lets go of it with the process).
+
+Where processes on several machines are told one path, those on other machines `adopt` it.
 """
 
 import fcntl
@@ -20,7 +22,7 @@ class Scratch:
     def __init__(self, kind: str, parent: Path | None = None) -> None:
         self._parent = parent or default_parent()
         self._kind = kind
-        self._sweep()
+        _sweep(self._parent, kind)
         self.folder, self._lock = self._open()
 
     def close(self) -> None:
@@ -31,25 +33,51 @@ class Scratch:
         """A new folder, and its lock, which is held until the process ends."""
         while True:
             folder = Path(tempfile.mkdtemp(prefix=f"{self._kind}-", dir=self._parent))
-            lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock = _locked(folder)
             if (folder / _LOCK).exists():  # nobody swept it before it was locked
                 return folder, lock
             os.close(lock)
 
-    def _sweep(self) -> None:
-        for lock_file in self._parent.glob(f"{self._kind}-*/{_LOCK}"):
-            try:
-                lock = os.open(lock_file, os.O_RDWR)
-            except OSError:  # gone meanwhile, or another user's
-                continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock_file.parent, ignore_errors=True)
-            except BlockingIOError:
-                pass
-            finally:
-                os.close(lock)
+
+_adopted: dict[Path, int] = {}
+"""Folders that this process has adopted, and their locks, which are held until it ends."""
+
+
+def adopt(folder: Path) -> bool:
+    """Whether this process has a folder of its own at this path, of a `Scratch` on another machine; it is made if need be.
+
+    False where that one is seen here, on a disk of both machines. Raises `OSError`.
+    """
+    if folder in _adopted:
+        return True
+    _sweep(folder.parent, folder.name.rpartition("-")[0])
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    _adopted[folder] = _locked(folder)
+    return True
+
+
+def _locked(folder: Path) -> int:
+    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+def _sweep(parent: Path, kind: str) -> None:
+    for lock_file in parent.glob(f"{kind}-*/{_LOCK}"):
+        try:
+            lock = os.open(lock_file, os.O_RDWR)
+        except OSError:  # gone meanwhile, or another user's
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock_file.parent, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
 
 
 def default_parent() -> Path:

@@ -8,11 +8,9 @@ from functools import partial
 from warren_broker.port import Broker
 from warren_gpu_worker.forking import spawning
 from warren_gpu_worker.reloading import Reloading
-from warren_gpu_worker.sampler.supervisor.child_process import (
-    SamplerBroken,
-    SamplerProcess,
-)
+from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
 from warren_gpu_worker.sampler.supervisor.gpus import samplers_of
+from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
 from warren_gpu_worker.sampler.supervisor.making import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings

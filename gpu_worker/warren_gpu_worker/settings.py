@@ -1,7 +1,6 @@
 """Settings of one GPU worker: what it offers, which roles it plays, how much it may use."""
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self, cast
@@ -9,6 +8,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import BeforeValidator, Field, model_validator
 
 from warren_broker.port import MAX_PREFETCH
+from warren_gpu_worker.machines.options import meeting_of, why_not_meet, why_not_spread
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -16,7 +16,6 @@ Role = Literal["sampler", "trainer"]
 EngineName = Literal["auto", "vllm", "transformers"]
 OnNewWeights = Literal["keep", "recompute", "drain"]
 Sleep = Literal["never", "while_training"]
-_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):[0-9]{1,5}")
 
 
 def warren_home() -> Path:
@@ -56,7 +55,7 @@ class VllmSettings(Frozen):
     """Record CUDA graphs at the start, and compile: more tokens per second, for a minute and a few GiB more. On a CPU
     nothing is recorded or compiled."""
     tensor_parallel: PositiveInt = 1
-    """Number of GPUs of this machine over which vLLM splits each layer, from --device on."""
+    """Number of GPUs over which vLLM splits each layer, from --device on; on this machine, or on several (--machines)."""
     pipeline_parallel: PositiveInt = 1
     """Number of stages, each of some layers on GPUs of its own; needs `--on-new-weights drain`."""
     data_parallel: PositiveInt = 1
@@ -103,10 +102,11 @@ class GpuWorkerOptions(Frozen):
     """Number of devices of this machine over which a trained model is sharded (FSDP2, one process each);
     with more than one, the worker trains one model at a time."""
     machines: PositiveInt = 1
-    """Number of machines over which a trained model is sharded, `--devices` of each; they meet at --rendezvous."""
+    """Number of machines over which a trained model is sharded, `--devices` of each; with `--roles sampler`, over which
+    vLLM is spread, an equal part of its GPUs on each. They meet at --rendezvous."""
     rendezvous: str | None = None
     """HOST:PORT at which the machines meet: an address of the one that talks to the broker, and a free port there, in a
-    network of your own, since whoever reaches it can run code in the trainer."""
+    network of your own, since whoever reaches it can run code in the worker."""
     engine: EngineName = "auto"
     """Engine of the sampler: `vllm`, `transformers`, or `auto` (vLLM if it can run the model)."""
     may_load: tuple[str, ...] = ()
@@ -156,12 +156,14 @@ class GpuWorkerOptions(Frozen):
         return self.machines * self.devices
 
     @property
+    def sampler_machines(self) -> int:
+        """Those over which vLLM is spread; a worker that also trains has them for its trainer."""
+        return self.machines if self.roles == {"sampler"} else 1
+
+    @property
     def meeting(self) -> tuple[str, int] | None:
         """Host and port of `rendezvous`."""
-        if self.rendezvous is None:
-            return None
-        host, _, port = self.rendezvous.rpartition(":")
-        return host.strip("[]"), int(port)
+        return None if self.rendezvous is None else meeting_of(self.rendezvous)
 
     def log_path(self, name: str) -> Path | None:
         """The file for a child process's output, in a folder that is there; None: this process's own output."""
@@ -233,21 +235,9 @@ class GpuWorkerOptions(Frozen):
 
     @model_validator(mode="after")
     def _can_meet(self) -> Self:
-        if self.machines == 1:
-            if self.rendezvous is not None:
-                raise ValueError(
-                    "rendezvous is for a trainer on several machines; say how many by machines"
-                )
-            return self
-        if self.may_load:
-            raise ValueError(
-                "may_load is for a worker on one machine: others would not hear what is loaded"
-            )
-        if _ADDRESS.fullmatch(self.rendezvous or "") is None:
-            raise ValueError(
-                f"{self.machines} machines meet at rendezvous, which is HOST:PORT, for example"
-                f" 10.0.0.1:29400, and this is {self.rendezvous or 'missing'}"
-            )
+        loads_others = bool(self.may_load)
+        if obstacle := why_not_meet(self.machines, self.rendezvous, loads_others=loads_others):
+            raise ValueError(obstacle)
         return self
 
     @model_validator(mode="after")
@@ -269,15 +259,28 @@ class GpuWorkerSettings(GpuWorkerOptions):
     adapters: dict[str, str] = Field(default_factory=dict)
     """Adapters that training may start with: name -> folder in peft's format, or its fsspec URL."""
     join: bool = False
-    """Lend the devices to the trainer that listens at `rendezvous`, and do nothing else."""
+    """Lend the devices to the worker that listens at `rendezvous`, and do nothing else."""
 
     @model_validator(mode="after")
     def _has_whom_to_join(self) -> Self:
         if self.join and self.machines == 1:
             raise ValueError(
-                "join is for a trainer on several machines; say how many by machines, and where they meet"
+                "join is for a model on several machines; say how many by machines, and where they meet"
                 " by rendezvous"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_spread(self) -> Self:
+        obstacle = why_not_spread(
+            self.sampler_machines,
+            n_gpus=self.vllm.n_gpus,
+            n_samplers=self.vllm.data_parallel,
+            n_base_models=len(self.base_models),
+            engine=self.engine,
+        )
+        if obstacle is not None:
+            raise ValueError(obstacle)
         return self
 
     def with_own(self, own: Self) -> Self:

@@ -8,6 +8,7 @@ from warren_gpu_worker.sampler.child import main
 from warren_gpu_worker.sampler.engines.port import Engine
 from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 
@@ -16,7 +17,11 @@ def fail(*_: object) -> None:
 
 
 def open_lost(
-    folder: str, settings: GpuWorkerSettings, endings: Endings, vision: VisionInputs | None = None
+    folder: str,
+    settings: GpuWorkerSettings,
+    endings: Endings,
+    vision: VisionInputs | None = None,
+    place: Place | None = None,
 ) -> Engine:
     base = load_base(folder)
     base.register_forward_pre_hook(fail)

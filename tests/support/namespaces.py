@@ -34,8 +34,9 @@ class OtherMachine:
         _ip("link", "set", self.name, state)
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """To run this program there."""
-        return ["ip", "netns", "exec", self.name, *program]
+        """To run this program there, with memory files (`/dev/shm`) of that machine's own."""
+        own_memory = 'mount -t tmpfs tmpfs /dev/shm && exec "$0" "$@"'
+        return ["ip", "netns", "exec", self.name, "sh", "-c", own_memory, *program]
 
 
 @contextmanager

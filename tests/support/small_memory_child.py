@@ -9,6 +9,7 @@ from warren_gpu_worker.sampler.child import main
 from warren_gpu_worker.sampler.engines.port import Engine
 from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 MOST_REQUESTS = 3
@@ -23,7 +24,11 @@ def require_memory(_: object, __: object, arguments: dict[str, Tensor]) -> None:
 
 
 def open_small(
-    folder: str, settings: GpuWorkerSettings, endings: Endings, vision: VisionInputs | None = None
+    folder: str,
+    settings: GpuWorkerSettings,
+    endings: Endings,
+    vision: VisionInputs | None = None,
+    place: Place | None = None,
 ) -> Engine:
     base = load_base(folder)
     base.register_forward_pre_hook(require_memory, with_kwargs=True)

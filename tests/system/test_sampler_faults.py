@@ -26,7 +26,7 @@ from tests.support.sampler_stage import (
 from warren_broker.inbox import Inbox, listen, receive
 from warren_broker.memory import open_hub
 from warren_broker.topology import WORKERS, home, interact
-from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
+from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_schemas.config import Sampling
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole

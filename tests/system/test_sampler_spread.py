@@ -6,11 +6,10 @@ Each of them imports vLLM, which takes minutes on a small machine.
 from collections.abc import Iterator
 
 import pytest
+from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import (
     EXACT,
     Bench,
-    completed,
-    gap,
     last_layer_adapter,
     last_layer_weights,
     merged,
@@ -19,14 +18,13 @@ from tests.support.engines import (
 )
 from tests.support.patience import several_waits
 from tests.support.sampling import prompt
-from transformers import PreTrainedModel
+from tests.support.spread import SHORT, largest_gap
 
-from warren_gpu_worker.sampler.engines.port import PolicyKey, Request
+from warren_gpu_worker.sampler.engines.port import Request
 from warren_gpu_worker.settings import VllmSettings
-from warren_schemas.config import Sampling
 
+__all__ = ["even_model", "tiny_models"]
 pytestmark = [pytest.mark.storm, pytest.mark.thorough, needs_vllm, several_waits]
-SHORT = Sampling(max_tokens=12)
 
 
 def bench_with(folder: str, max_adapters: int) -> Iterator[Bench]:
@@ -45,12 +43,6 @@ def full_bench(even_model: str) -> Iterator[Bench]:
 @pytest.fixture
 def lora_bench(even_model: str) -> Iterator[Bench]:
     yield from bench_with(even_model, max_adapters=2)
-
-
-def largest_gap(bench: Bench, key: PolicyKey, model: PreTrainedModel) -> float:
-    requests = bench.submit(key, SHORT, n=4)
-    done = bench.finish()
-    return max(gap(model, request, completed(done[request.id])) for request in requests)
 
 
 def test_full_weights_come_and_go(full_bench: Bench) -> None:

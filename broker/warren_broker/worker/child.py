@@ -23,6 +23,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -249,13 +250,14 @@ def _thread_bounds(n_threads: int) -> dict[str, str]:
 
 
 class Channel:
-    """The child's end: blocking, for one thread."""
+    """The child's end: blocking, for one thread that receives; any may send."""
 
     def __init__(self, connection: socket.socket, arguments: Sequence[str] = ()) -> None:
         self.arguments = arguments
         """What the supervisor gave `Child.spawn`."""
         self._socket = connection
         self._file = connection.makefile("rb")
+        self._speaking = threading.Lock()
 
     @classmethod
     def inherited(cls) -> "Channel":
@@ -275,7 +277,8 @@ class Channel:
         return body if len(body) == n_bytes else None
 
     def send(self, frame: bytes) -> None:
-        self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
+        with self._speaking:
+            self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
 
     def detach(self) -> socket.socket:
         """The bare socket, for a loop of one's own; only before anything was received.

@@ -1,7 +1,8 @@
 """What the supervisor and its sampling child say to each other; pickled, for both are one program.
 
 supervisor -> child    Orders
-child -> supervisor    Ready or Broken once, then Reports; OutOfMemory or DeviceFailed as its last word
+child -> supervisor    Gathering where there are other machines; Ready or Broken once, then Reports; OutOfMemory or DeviceFailed as
+                       its last word
 
 Legend: `_T` tokens of one sequence.
 
@@ -157,6 +158,13 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathering:
+    """It waits for so many of the machines over which the model is spread; 0: it loads the model now."""
+
+    n_missing: int
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """The base model can't be sampled from; the child leaves after saying so."""
 
@@ -190,7 +198,7 @@ class DeviceFailed:
     fault: DeviceFault
 
 
-FromChild = Ready | Broken | Report | OutOfMemory | DeviceFailed
+FromChild = Gathering | Ready | Broken | Report | OutOfMemory | DeviceFailed
 
 
 def pack(frame: Orders | FromChild) -> bytes:

@@ -15,7 +15,8 @@ from warren_gpu_worker.options import GPU_DEFAULTS
 from warren_gpu_worker.settings import GpuWorkerOptions, VllmSettings
 
 SAMPLER = ["--roles", "sampler"]
-LENDING = ["--machines", "2", "--rendezvous", "10.0.0.1:29400", "--join"]
+SPREAD = ["--machines", "2", "--rendezvous", "10.0.0.1:29400"]
+LENDING = [*SPREAD, "--join"]
 TAKING_TURNS = ["--vllm-sleep", "while_training", "--roles", "sampler,trainer"]
 
 
@@ -67,6 +68,13 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         (
             [*LENDING, "--may-load", "warren/tiny-lora", "--roles", "sampler,trainer"],
             "on one machine",
+        ),
+        ([*SPREAD, "--tensor-parallel", "3"], "an equal part of them; take a multiple of 2"),
+        ([*SPREAD, "--tensor-parallel", "2", "--data-parallel", "2"], "machines spreads one"),
+        ([*SPREAD, "--engine", "transformers"], "2 machines sample by vLLM"),
+        (
+            [*SPREAD, "--tensor-parallel", "2", "--base-model", "warren/tiny,warren/tiny-lora"],
+            "2 machines sample from one base model",
         ),
         (["--adapter", "mine"], "--adapter mine is not NAME=FOLDER"),
         (["--broker", "http://localhost"], "no broker URL"),

@@ -47,3 +47,17 @@ def test_more_than_there_are_is_told() -> None:
     *_, last = samplers_of(settings("cuda", data_parallel=2, tensor_parallel=2))
     with pytest.raises(ValueError, match=r"needs 2 GPUs from there on, and .* names 3"):
         own_gpus(last, {VISIBLE: "0,1,2"})
+
+
+def test_of_a_sampler_on_several_machines_each_shows_its_part() -> None:
+    spread = settings("cuda:1", tensor_parallel=4).model_copy(
+        update={"machines": 2, "roles": frozenset({"sampler"})}
+    )
+    assert visible(spread, "0,1,2") == "1,2"
+    beside_a_trainer = spread.model_copy(update={"roles": frozenset({"sampler", "trainer"})})
+    assert visible(beside_a_trainer) == "1,2,3,4"
+
+
+def test_machines_of_a_trainer_are_not_those_of_a_second_sampler_beside_it() -> None:
+    given = settings("cuda", data_parallel=2).model_copy(update={"machines": 2})
+    assert [one.sampler_machines for one in samplers_of(given)] == [1, 1]

@@ -15,6 +15,7 @@ from warren_gpu_worker.sampler.child.main import SamplerChild
 from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.messages import (
     Orders,
     PolicySource,
@@ -53,7 +54,11 @@ class Sleepy(TransformersEngine):
 
 
 def open_sleepy(
-    folder: str, settings: GpuWorkerSettings, endings: Endings, vision: VisionInputs | None = None
+    folder: str,
+    settings: GpuWorkerSettings,
+    endings: Endings,
+    vision: VisionInputs | None = None,
+    place: Place | None = None,
 ) -> Engine:
     return Sleepy(load_base(folder), endings=endings, limits=EngineLimits.of(settings), seed=0)
 

@@ -10,6 +10,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.sampler.engines.choice import EngineUnavailable, open_engine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.memory_share import told_share
 from warren_gpu_worker.sampler.engines.vllm.startup import engine_arguments, told_context
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
@@ -94,6 +95,29 @@ def test_vllm_is_spread_cached_and_recorded_as_asked(folder: str) -> None:
     given = arguments(folder, "cuda", **changes)
     assert given["tensor_parallel_size"] == 4
     assert (given["enable_prefix_caching"], given["enforce_eager"]) == (False, True)
+
+
+def test_on_several_machines_vllm_starts_by_its_own_options(folder: str) -> None:
+    vllm = VllmSettings(tensor_parallel=16)
+    settings = GpuWorkerSettings(
+        base_models={"base": folder},
+        device="cuda",
+        roles=frozenset({"sampler"}),
+        machines=2,
+        rendezvous="10.0.0.1:29400",
+        vllm=vllm,
+    )
+    place = Place(node_rank=1, nnodes=2, master_addr="10.0.0.1", master_port=1234)
+    given = engine_arguments(folder, settings, place)
+    of_place = {name: given[name] for name in ("nnodes", "node_rank", "master_addr", "master_port")}
+    assert of_place == {
+        "nnodes": 2,
+        "node_rank": 1,
+        "master_addr": "10.0.0.1",
+        "master_port": 1234,
+    }
+    assert (given["tensor_parallel_size"], given["distributed_executor_backend"]) == (16, "mp")
+    assert "nnodes" not in engine_arguments(folder, settings)
 
 
 class TestShareOfMemory:

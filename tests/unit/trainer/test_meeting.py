@@ -7,14 +7,13 @@ import pytest
 from tests.support.processes import free_port
 
 from warren_gpu_worker.base_models.fingerprint import fingerprint
+from warren_gpu_worker.machines.network import address_towards, interface_of
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.launching.meeting import (
     Meeting,
     Place,
     host_meeting,
-    interface_of,
     join_meeting,
-    own_address,
 )
 
 
@@ -26,7 +25,7 @@ def test_ranks_of_one_machine_meet_on_loopback_alone() -> None:
     store, meeting = host_meeting(_settings(devices=2))
     store.set("first", "1")
     assert meeting.joined().get("first") == b"1"
-    assert own_address(meeting) == "127.0.0.1"
+    assert address_towards(meeting.host, meeting.port) == "127.0.0.1"
     with pytest.raises(ConnectionRefusedError), socket.socket() as stranger:
         stranger.connect(("127.0.0.2", meeting.port))
 

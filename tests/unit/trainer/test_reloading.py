@@ -16,7 +16,7 @@ from warren_gpu_worker.base_models.hub_size import HubSize, size_told
 from warren_gpu_worker.base_models.size import count_parameters
 from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.reloading import MAX_DEATHS, Reloading
-from warren_gpu_worker.sampler.supervisor.child_process import SamplerBroken
+from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
 from warren_gpu_worker.service import until_played_anew
 from warren_gpu_worker.settings import GpuWorkerSettings
 

@@ -1,3 +1,5 @@
+from vllm.config import VllmConfig
+
 class EngineArgs:
     def __init__(
         self,
@@ -22,3 +24,4 @@ class EngineArgs:
         disable_log_stats: bool = ...,
         enable_sleep_mode: bool = ...,
     ) -> None: ...
+    def create_engine_config(self, *, headless: bool = ...) -> VllmConfig: ...

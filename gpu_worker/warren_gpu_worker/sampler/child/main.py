@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 
 import torch
@@ -31,6 +32,7 @@ from warren_gpu_worker.base_models.vision_inputs import NoVision
 from warren_gpu_worker.device_errors import fault_of, is_out_of_memory
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns, Answer
 from warren_gpu_worker.sampler.child.image_cache import ImageCache, Seen, look
+from warren_gpu_worker.sampler.child.machines import gather_machines
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Turns
@@ -266,6 +268,9 @@ def main(open_engine: OpenEngine = open_engine) -> None:
 
 def _serve(channel: Channel, settings: GpuWorkerSettings, open_engine: OpenEngine) -> None:
     try:
+        if settings.sampler_machines > 1:
+            settings, place = gather_machines(channel, settings)
+            open_engine = partial(open_engine, place=place)
         child = SamplerChild(channel, settings, channel.arguments[1], open_engine=open_engine)
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         channel.send(pack(Broken(start_failure(error))))

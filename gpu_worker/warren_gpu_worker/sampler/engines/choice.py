@@ -9,6 +9,7 @@ from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.port import Engine
 from warren_gpu_worker.sampler.engines.start_failures import start_failure
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.startup import prepare_environment, why_not
 from warren_gpu_worker.settings import GpuWorkerSettings
 
@@ -26,13 +27,18 @@ class OpenEngine(Protocol):
         settings: GpuWorkerSettings,
         endings: Endings,
         vision: VisionInputs | None = None,
+        place: Place | None = None,
     ) -> Engine: ...
 
 
 def open_engine(
-    folder: str, settings: GpuWorkerSettings, endings: Endings, vision: VisionInputs | None = None
+    folder: str,
+    settings: GpuWorkerSettings,
+    endings: Endings,
+    vision: VisionInputs | None = None,
+    place: Place | None = None,
 ) -> Engine:
-    """Load the model in this folder; with `vision`, prompts may have images.
+    """Load the model in this folder; with `vision`, prompts may have images; `place` is the first of several machines'.
 
     Raises `EngineUnavailable`, `ModelUnsupported`, and `OSError` or `ValueError` (from transformers)
     when the folder holds no such model.
@@ -47,7 +53,8 @@ def open_engine(
             n_stages=settings.vllm.pipeline_parallel,
         )
     if obstacle is None:
-        return _open_vllm(folder, settings.model_copy(update={"seed": seed}), endings, vision)
+        seeded = settings.model_copy(update={"seed": seed})
+        return _open_vllm(folder, seeded, endings, vision, place)
     if settings.takes_turns:
         raise EngineUnavailable(f"{obstacle}, so vllm.sleep can't be {settings.vllm.sleep}")
     if settings.vllm.n_gpus > 1:
@@ -61,13 +68,17 @@ def open_engine(
 
 
 def _open_vllm(
-    folder: str, settings: GpuWorkerSettings, endings: Endings, vision: VisionInputs | None
+    folder: str,
+    settings: GpuWorkerSettings,
+    endings: Endings,
+    vision: VisionInputs | None,
+    place: Place | None,
 ) -> Engine:
     prepare_environment(settings.device)
     from warren_gpu_worker.sampler.engines.vllm.engine import VllmEngine
 
     try:
-        return VllmEngine(folder, settings, endings, vision)
+        return VllmEngine(folder, settings, endings, vision, place)
     except Exception as error:  # vLLM raises whatever its parts raise
         log.exception("vLLM did not start")
         raise EngineUnavailable(f"vLLM did not start: {start_failure(error)}") from error

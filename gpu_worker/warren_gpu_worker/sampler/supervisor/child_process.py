@@ -20,12 +20,11 @@ from warren_broker.worker.until_death import until_death
 from warren_gpu_worker.forking import SpawnChild
 from warren_gpu_worker.sampler.engines.port import EngineStatistics, Refusal
 from warren_gpu_worker.sampler.messages import (
-    Broken,
     DeviceFailed,
     Orders,
     OutOfMemory,
     Published,
-    Ready,
+    Report,
     TurnAnswer,
     TurnRequest,
     pack,
@@ -33,6 +32,7 @@ from warren_gpu_worker.sampler.messages import (
 )
 from warren_gpu_worker.sampler.supervisor.batch_limit import BatchLimit, tell_all
 from warren_gpu_worker.sampler.supervisor.gpus import own_gpus
+from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken, StartLost, greeted
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.sampler.supervisor.sleep_mode import SleepMode
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -47,17 +47,11 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 30.0
 """Between a child's death and the next one's birth, doubled at each death soon after birth."""
 _CLOSE_GRACE_S = 1.0
-_START_S = 1800.0
-"""Loading a large model from a slow disk takes minutes."""
 
 Answers = Sequence[TurnAnswer]
 Answered = Sequence[tuple[OpenTurn, TurnAnswer]]
 
 log = logging.getLogger(__name__)
-
-
-class SamplerBroken(Exception):
-    """This base model can't be sampled from on this machine; says why."""
 
 
 class SamplerProcess:
@@ -95,7 +89,7 @@ class SamplerProcess:
         self._loaded = asyncio.Event()
         self._childless = asyncio.Event()
         self._childless.set()
-        self._n_deaths = 0
+        self._n_deaths = self._n_missing = 0
         self._sleep_mode = SleepMode(
             time_share or TimeShare(),
             deadline_s=settings.hang_s,
@@ -115,8 +109,8 @@ class SamplerProcess:
 
     @property
     def is_offered(self) -> bool:
-        """Whether a child has the base model, or one that died is likely to be replaced soon."""
-        return self._loaded.is_set() and self._n_deaths < MAX_DEATHS
+        """Whether a child has the base model, or one that died is likely to be replaced soon: not if machines are missing."""
+        return self._loaded.is_set() and self._n_deaths < MAX_DEATHS and not self._n_missing
 
     async def ready(self) -> None:
         """Wait until the first child has loaded the base model."""
@@ -150,7 +144,7 @@ class SamplerProcess:
             started_s = time.monotonic()
             try:
                 await self._live_one_life()
-            except (ChildDied, SamplerBroken, OSError) as failure:
+            except (ChildDied, SamplerBroken, StartLost, OSError) as failure:
                 self._lost_child(failure)
             self._give_up_repeated()
             if self._n_deaths >= MAX_DEATHS:
@@ -160,14 +154,15 @@ class SamplerProcess:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _lost_child(self, failure: ChildDied | SamplerBroken | OSError) -> None:
+    def _lost_child(self, failure: ChildDied | SamplerBroken | StartLost | OSError) -> None:
         """A worker whose model was loaded once goes on: what fails now may work again later.
 
-        So does one whose first child was killed, which says nothing about the model, a few times.
+        So does one whose first child was killed, which says nothing about the model, a few times, or lost a machine.
         """
         self._n_deaths += 1
         was_killed = isinstance(failure, ChildDied) and failure.was_killed
-        if not self._loaded.is_set() and not (was_killed and self._n_deaths < MAX_DEATHS):
+        may_come_up = isinstance(failure, StartLost) or (was_killed and self._n_deaths < MAX_DEATHS)
+        if not self._loaded.is_set() and not may_come_up:
             raise SamplerBroken(str(failure)) from failure
         log.warning("%s; starting it again with %d turns", failure, self._turns.n_owed)
 
@@ -176,7 +171,10 @@ class SamplerProcess:
         async with self._sleep_mode.life():
             child = await self._spawn()
             try:
-                await self._greet(child)
+                greeting = await greeted(child, self.base_model, self._note_missing)
+                self.caches_prefixes = greeting.caches_prefixes
+                self._n_deaths = 0
+                self._loaded.set()
                 requests = [turn.request for turn in self._turns.owed() if turn.request]
                 self._outbox = Orders(requests=requests)
                 self._has_orders.set()
@@ -199,19 +197,11 @@ class SamplerProcess:
             log_path=self._settings.log_path(f"sampler-{self.base_model}"),
         )
 
-    async def _greet(self, child: Child) -> None:
-        try:
-            async with asyncio.timeout(_START_S):
-                frame = unpack_answer(await child.receive())
-        except TimeoutError as error:
-            reason = f"it was not loaded within {_START_S:.0f} s"
-            raise SamplerBroken(f"{self.base_model} can't be sampled from: {reason}") from error
-        if isinstance(frame, Broken):
-            raise SamplerBroken(f"{self.base_model} can't be sampled from: {frame.reason}")
-        assert isinstance(frame, Ready), "a child greets first"
-        self.caches_prefixes = frame.caches_prefixes
-        self._n_deaths = 0
-        self._loaded.set()
+    def _note_missing(self, n_missing: int) -> None:
+        self._n_missing = n_missing
+        if n_missing:
+            meeting = self._settings.rendezvous
+            log.warning("%s: %d machines are missing at %s", self.base_model, n_missing, meeting)
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""
@@ -241,7 +231,6 @@ class SamplerProcess:
     async def _receive(self, child: Child) -> None:
         while True:
             frame = unpack_answer(await self._next_frame(child))
-            assert not isinstance(frame, Ready | Broken), "a child greets once"
             if isinstance(frame, OutOfMemory):
                 self._answered(self._limit.out_of_memory(frame))
                 continue
@@ -250,6 +239,7 @@ class SamplerProcess:
                 self._turns.not_attempted()
                 self._give_back_all()
                 continue
+            assert isinstance(frame, Report), "a child greets once"
             self.statistics = frame.statistics
             self._sleep_mode.heard(is_asleep=frame.is_asleep)
             self._answered(frame.answers)

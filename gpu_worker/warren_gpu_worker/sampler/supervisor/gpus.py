@@ -17,8 +17,8 @@ def samplers_of(settings: GpuWorkerSettings) -> Iterator[GpuWorkerSettings]:
     n_gpus = settings.vllm.n_gpus
     for place in range(settings.vllm.data_parallel):
         changes: dict[str, object] = {}
-        if place:  # which has no trainer beside it, on its GPUs
-            changes["roles"] = frozenset({"sampler"})
+        if place:  # which has no trainer beside it, on its GPUs, nor that one's machines
+            changes |= {"roles": frozenset({"sampler"}), "machines": 1}
         if settings.seed is not None:
             changes["seed"] = settings.seed + place
         if settings.vllm.data_parallel > 1 and not is_surely_on_cpu(settings.device):
@@ -29,14 +29,14 @@ def samplers_of(settings: GpuWorkerSettings) -> Iterator[GpuWorkerSettings]:
 def own_gpus(
     settings: GpuWorkerSettings, variables: Mapping[str, str]
 ) -> tuple[GpuWorkerSettings, dict[str, str]]:
-    """What a child is told, and its variables: it sees its GPUs alone, if a first one is named.
+    """What a child is told, and its variables: it sees its GPUs of this machine alone, if a first one is named.
 
     Raises `ValueError` where fewer are visible.
     """
     kind, _, index = settings.device.partition(":")
     if not index:
         return settings, {}
-    first, n_gpus = int(index), settings.vllm.n_gpus
+    first, n_gpus = int(index), settings.vllm.n_gpus // settings.sampler_machines
     visible = [name for name in variables.get(VISIBLE, "").split(",") if name]
     names = visible or [str(number) for number in range(first + n_gpus)]
     own = names[first : first + n_gpus]

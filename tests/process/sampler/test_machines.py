@@ -1,0 +1,118 @@
+"""A sampler on two machines: it is offered while both are there, and a machine that leaves costs no turn."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.base_models import tiny_models
+from tests.support.items import generate
+from tests.support.machines import BASE, Others, leave, spread_settings
+from tests.support.open_turns import Claimed, request, submit_all
+from tests.support.patience import PATIENCE_S
+from tests.support.sampler_stage import LONG
+
+from warren_gpu_worker.sampler.supervisor import child_process
+from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
+from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns, TurnSource
+from warren_gpu_worker.settings import GpuWorkerSettings
+
+__all__ = ["tiny_models"]
+
+
+class Watched:
+    """A sampler's process, and what comes of its turns."""
+
+    def __init__(self, settings: GpuWorkerSettings) -> None:
+        self.turns = OpenTurns(100)
+        self.given_back: asyncio.Queue[Sequence[OpenTurn]] = asyncio.Queue()
+        self.answered: asyncio.Queue[Answered] = asyncio.Queue()
+        self.process = SamplerProcess(
+            BASE,
+            settings,
+            self.turns,
+            self.answered.put_nowait,
+            self.given_back.put_nowait,
+            module="tests.support.spread_child",
+        )
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncGenerator[None]:
+        working = asyncio.create_task(self.process.run())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                yield
+        finally:
+            working.cancel()
+            await asyncio.wait([working])
+
+
+@pytest.fixture
+def settings(tiny_models: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> GpuWorkerSettings:
+    monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
+    return spread_settings(Path(tiny_models["warren/tiny"]))
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> Generator[Others]:
+    """Other machines. What is chosen for vLLM's network in this process is gone afterwards."""
+    for name in ("VLLM_HOST_IP", "GLOO_SOCKET_IFNAME"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    machines = Others()
+    yield machines
+    machines.close()
+
+
+class Told(logging.Handler):
+    """The supervisor has told that machines are missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "machines are missing" in record.getMessage():
+            self.heard.put_nowait(record.getMessage())
+
+
+@pytest.fixture
+def told() -> Generator[Told]:
+    handler, log = Told(), logging.getLogger(child_process.__name__)
+    log.addHandler(handler)
+    yield handler
+    log.removeHandler(handler)
+
+
+async def test_a_machine_that_leaves_costs_no_turn_and_nothing_is_offered_until_it_is_back(
+    settings: GpuWorkerSettings, others: Others, told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = Watched(settings)
+    async with watched.at_work():
+        assert await told.heard.get() == f"base: 1 machines are missing at {settings.rendezvous}"
+        assert not watched.process.is_offered
+        first = others.join(settings)
+        await watched.process.ready()
+        assert watched.process.is_offered
+        long = [submit_long(watched) for _ in range(3)]
+        leave(first.result())
+        back = await watched.given_back.get()
+        await told.heard.get()
+        assert not watched.process.is_offered
+        assert [(turn.id, turn.n_attempts) for turn in back] == [(turn.id, 0) for turn in long]
+        others.join(settings)
+        (short,) = submit_all(watched.process, watched.turns, None)
+        ((answered, _),) = await watched.answered.get()
+    assert answered is short
+    assert "a machine over which vLLM is spread is gone" in caplog.text
+
+
+def submit_long(watched: Watched) -> OpenTurn:
+    (turn,) = watched.turns.open([Claimed(generate())], TurnSource.SHARED)
+    asked = replace(request(turn.id), sampling=LONG)
+    watched.turns.owe(turn, asked)
+    watched.process.submit_turns([asked])
+    return turn

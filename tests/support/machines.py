@@ -1,0 +1,51 @@
+"""Machines that meet to sample, as threads of this process."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from tests.support.patience import PATIENCE_S
+from tests.support.processes import free_port
+
+from warren_gpu_worker.sampler.engines.vllm.gathering import Gathered, join
+from warren_gpu_worker.settings import GpuWorkerSettings
+
+BASE = "base"
+
+
+def spread_settings(folder: Path, n_machines: int = 2, **fields: object) -> GpuWorkerSettings:
+    """Of a sampler on so many machines, each with one GPU of it."""
+    return GpuWorkerSettings.model_validate(
+        {
+            "base_models": {BASE: str(folder)},
+            "roles": ["sampler"],
+            "machines": n_machines,
+            "rendezvous": f"127.0.0.1:{free_port()}",
+            "vllm": {"tensor_parallel": n_machines},
+            "device": "cpu",
+            **fields,
+        }
+    )
+
+
+class Others:
+    """Other machines, which have joined or are about to."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(thread_name_prefix="machine")
+        self._joined: list[Future[Gathered]] = []
+
+    def join(self, settings: GpuWorkerSettings) -> "Future[Gathered]":
+        joined = self._threads.submit(join, settings.model_copy(update={"join": True}))
+        self._joined.append(joined)
+        return joined
+
+    def close(self) -> None:
+        for joined in self._joined:
+            if joined.exception(PATIENCE_S) is None:
+                leave(joined.result())
+        self._threads.shutdown()
+
+
+def leave(machine: Gathered) -> None:
+    for connection in machine.others:
+        connection.close()
