@@ -137,6 +137,9 @@ class GpuWorkerOptions(Frozen):
     pack_sequences: bool = True
     """Lay the sequences that are trained on end to end instead of padding them to one length. A model whose
     layers don't all see everything before (sliding windows) gets padded sequences in any case."""
+    split_sequences: bool = False
+    """Split each sequence over the devices of a trained model (--devices, --machines), in place of whole sequences to
+    each: for sequences that are too long for one device. The model's attention heads must be divisible by their number."""
     checkpoint_activations: bool = False
     """Recompute activations in the backward pass (gradient checkpointing): less memory, a third more work."""
     policy_memory_bytes: PositiveInt = 8 * 1024**3
@@ -238,6 +241,13 @@ class GpuWorkerOptions(Frozen):
         loads_others = bool(self.may_load)
         if obstacle := why_not_meet(self.machines, self.rendezvous, loads_others=loads_others):
             raise ValueError(obstacle)
+        return self
+
+    @model_validator(mode="after")
+    def _can_split(self) -> Self:
+        if self.split_sequences and (self.n_ranks == 1 or not self.pack_sequences):
+            needs = "several devices (--devices)" if self.n_ranks == 1 else "packed sequences"
+            raise ValueError(f"split_sequences is for {needs}")
         return self
 
     @model_validator(mode="after")

@@ -1,20 +1,15 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 """One model on two devices: the same gradients, the same files, the same errors as on one."""
 
-import copy
 import resource
 import shutil
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import (
-    load_file,  # pyright: ignore[reportUnknownVariableType]
-)
 from tests.support.losses import OBJECTIVES, TOKEN_LOSSES, Row, RowLoss
+from tests.support.ranked_gradients import Start, moved
 from tests.support.trainer import (
     BASE,
     FULL,
@@ -28,7 +23,6 @@ from tests.support.trainer import (
     engine_for,
     failed,
     forward_backward,
-    model_of,
     opened,
     optim_step,
     random_batch,
@@ -40,13 +34,11 @@ from tests.support.trainer import (
 )
 from tests.support.trainer_children import child_pid
 from tests.support.trainer_ranks import RankedTrainer, ranked_trainer
-from torch import Tensor, nn
+from torch import Tensor
 
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
-from warren_schemas.ids import ModelId
-from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import (
     CriticTerm,
     Forward,
@@ -90,55 +82,11 @@ def alone(base_folder: Path, folder: Path) -> Engine:
     return engine_for(base_folder, folder, micro_batch_tokens=BUDGET)
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A model that has moved from its reference, and both of them in float64."""
-
-    pair: RankedTrainer
-    model: ModelId
-    url: str
-    plain: nn.Module
-    base: nn.Module
-
-    def gradient_on_two(self, op: OpBody) -> dict[str, Tensor]:
-        """As the first rank saves it."""
-        ops = [LoadState(url=self.url), op, SaveState(name="gradient")]
-        saved = [done(self.pair.apply(self.model, number, op)) for number, op in enumerate(ops, 8)]
-        tensors = load_file(Path(saved[-1].checkpoint_url or "") / "optimizer.safetensors")
-        return {_plain_name(n): t for n, t in tensors.items() if n.endswith("/gradient")}
-
-    def gradient_in_float64(self, batch: TokenBatch, loss_of: RowLoss) -> dict[str, Tensor]:
-        self.plain.zero_grad()
-        rows = [Row(self.plain, batch, place, self.base) for place in sequences(batch)]
-        torch.stack([loss_of(row) for row in rows]).sum().backward()
-        return {n: p.grad for n, p in self.plain.named_parameters() if p.grad is not None}
-
-
-def _plain_name(name: str) -> str:
-    """Of a checkpoint's tensor in the modules."""
-    name = name.removesuffix("/gradient").removeprefix("base_model.model.")
-    return name.replace("lora_A.", "lora_A.default.").replace("lora_B.", "lora_B.default.")
-
-
 @pytest.fixture(scope="module", params=[FULL, LORA], ids=["full", "lora"])
 def start(
     request: pytest.FixtureRequest, pair: RankedTrainer, base_folder: Path, checkpoints: Path
 ) -> Start:
-    spec: ModelSpec = request.param
-    model = ModelId(f"model_{spec.update.kind}")
-    nudge = forward_backward(random_batch(98), CrossEntropyLoss())
-    ops: list[OpBody] = [nudge, optim_step(), KeepReference(), SaveState(name="kept")]
-    ops += [nudge, optim_step(learning_rate=1e-2), SaveState(name="start")]
-    opened(pair, spec, model)
-    saved = [done(pair.apply(model, number, op)) for number, op in enumerate(ops, 1)]
-
-    def double(number: int) -> nn.Module:
-        engine = alone(base_folder, checkpoints / "alone")
-        url = saved[number - 1].checkpoint_url
-        done(engine.open(MODEL, spec, checkpoint_url=url, next_op=1))
-        return copy.deepcopy(model_of(engine).network.causal).double()
-
-    return Start(pair, model, saved[6].checkpoint_url or "", double(7), double(4))
+    return moved(request.param, pair, alone(base_folder, checkpoints / "alone"))
 
 
 @pytest.mark.parametrize(

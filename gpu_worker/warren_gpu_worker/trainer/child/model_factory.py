@@ -52,6 +52,8 @@ class EngineConfig:
     """Versions of each model that stay readable."""
     packs: bool = True
     """Rows go without padding, where the model can do that."""
+    splits: bool = False
+    """Rows are split over the ranks."""
 
     @classmethod
     def of(cls, settings: GpuWorkerSettings) -> "EngineConfig":
@@ -65,6 +67,7 @@ class EngineConfig:
             settings.resident_models,
             settings.adapters,
             packs=settings.pack_sequences,
+            splits=settings.split_sequences,
         )
 
 
@@ -107,7 +110,8 @@ class ModelFactory:
         self._let_go()
         self._check_memory(spec, dtype)
         base = self._load(self._folder(spec), str(master).removeprefix("torch."))
-        return build_full(spec, base, autocast, self._ranks, packs=self._config.packs)
+        packs, splits = self._config.packs, self._config.splits
+        return build_full(spec, base, autocast, self._ranks, packs=packs, splits=splits)
 
     def _lora(self, spec: ModelSpec) -> TrainableModel:
         folder = self._folder(spec)
@@ -118,7 +122,8 @@ class ModelFactory:
             base = self._load(folder, self._config.dtype)
         if self._ranks.size == 1:
             self._bases[folder] = self._kept = base
-        model = build_lora(spec, base, self._ranks, packs=self._config.packs)
+        packs, splits = self._config.packs, self._config.splits
+        model = build_lora(spec, base, self._ranks, packs=packs, splits=splits)
         start_with_adapter(model, self._config.adapters, self._progress)
         return model
 

@@ -5,11 +5,12 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from warren_gpu_worker.losses import Objective, TokenTensors, compute_objective
 from warren_gpu_worker.trainer.errors import OpError
@@ -40,8 +41,14 @@ class Answer:
         return cls([], np.zeros(n_tokens, np.float32) if op.return_logprobs else None)
 
     def finish(self, model: TrainableModel) -> OpDone:
-        """What the op answers. Raises `OpError` when the result is not finite."""
-        ranks = model.network.ranks.gather((merge(self.parts), self.logprobs_N))
+        """What the op answers. Raises `OpError` when the result is not finite.
+
+        Where sequences are split over ranks, each has all of it, and that of one counts.
+        """
+        network = model.network
+        counts = network.ranks.is_first or not network.splits
+        mine = (merge(self.parts), self.logprobs_N) if counts else ({}, None)
+        ranks = network.ranks.gather(mine)
         metrics = merge_ranks([merged for merged, _ in ranks])
         _check_finite(metrics)
         noted = [logprobs_N for _, logprobs_N in ranks if logprobs_N is not None]
@@ -77,15 +84,17 @@ def apply_loss(
 def micro_batches_of(
     model: TrainableModel, op: LossOp, max_tokens: int, *, packs: bool
 ) -> Iterator[MicroBatch]:
-    """The rows of an op, at most `max_tokens` positions at a time."""
+    """The rows of an op, at most `max_tokens` positions at a time, on each rank."""
+    network, ranks = model.network, model.network.ranks
     return micro_batches(
         op.batch,
-        max_tokens=max_tokens,
+        max_tokens=max_tokens * ranks.size if network.splits else max_tokens,
         all_logprobs=op.return_logprobs,
-        device=model.network.device,
-        rank=model.network.ranks.rank,
-        n_ranks=model.network.ranks.size,
+        device=network.device,
+        rank=0 if network.splits else ranks.rank,
+        n_ranks=1 if network.splits else ranks.size,
         packs=packs,
+        splits=ranks if network.splits else None,
     )
 
 
@@ -155,7 +164,7 @@ def add_rows(
     trained = _logprobs_at(network, op, rows, hidden_BTH, rows.trained_M)
     values_M = None
     if op.critic is not None and network.critic is not None:
-        values_M = values_at(network.critic, hidden_BTH, rows.computed_at(rows.trained_M))
+        values_M = _values(network.critic, rows, hidden_BTH)
     loss = trained.logprobs_M.sum()  # of nothing; its gradient is zero, and all ranks have one
     if rows.trained_M.numel() > 0:
         loss, part = _take_loss(op, rows, trained, reference_M, values_M)
@@ -193,8 +202,9 @@ def _logprobs_at(
     network: Network, op: LossOp, rows: MicroBatch, hidden_BTH: Tensor, places_M: Tensor
 ) -> TokenLogprobs:
     """Only these positions reach the head: logits of prompts never exist."""
-    hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, rows.computed_at(places_M))
-    ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)
+    computed_M, own = rows.own(places_M)
+    hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, computed_M)
+    ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)[own]
     head = Head(
         network.head,
         network.vocabulary,
@@ -202,9 +212,21 @@ def _logprobs_at(
         has_entropy_gradient=op.entropy_coefficient > 0,
         has_untruncated_gradient=op.kl is not None and op.kl.place == "loss",
     )
-    sampled_from = _sampled_from(network, op, rows, places_M)
+    sampled_from = _sampled_from(network, op, rows, places_M).part(own)
     with _autocast(network):
-        return token_logprobs(head, hidden_MH, ids_M, sampled_from)
+        found = token_logprobs(head, hidden_MH, ids_M, sampled_from)
+    if rows.split is None:
+        return found
+    return found.each(partial(rows.split.everyones, among=own, n=places_M.numel()))
+
+
+def _values(critic: nn.Module, rows: MicroBatch, hidden_BTH: Tensor) -> Tensor:
+    """Of the trained tokens."""
+    computed_M, own = rows.own(rows.trained_M)
+    values_M = values_at(critic, hidden_BTH, computed_M)
+    if rows.split is None:
+        return values_M
+    return rows.split.everyones(values_M, own, rows.trained_M.numel())
 
 
 def _sampled_from(network: Network, op: LossOp, rows: MicroBatch, places_M: Tensor) -> SampledFrom:

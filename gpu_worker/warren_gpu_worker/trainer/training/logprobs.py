@@ -5,6 +5,7 @@ Legend: M tokens, H hidden size, V vocabulary. Where [M, V] logits would be larg
 chunks and made again in the backward pass, so that only one chunk exists at a time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -38,6 +39,11 @@ class TokenLogprobs:
     """H of what it was sampled from, which an entropy bonus raises (Williams and Peng 1991); has a gradient if
     asked for. A bonus over all tokens would raise those that were cut, which cost no reward until they are
     sampled: tail noise (Huang et al. 2026, arXiv 2602.03635)."""
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "TokenLogprobs":
+        """All of them changed alike."""
+        parts = (self.logprobs_M, self.untruncated_M, self.entropy_M, self.sampled_entropy_M)
+        return TokenLogprobs(*map(change, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ Invariants:
   and a row without one is left out.
 - Ranks share the rows evenly and have equally many micro-batches, for a pass is something that all
   of them do; one that has run out of rows goes on with a single position that counts for nothing.
+  Where rows themselves are split over ranks (`splitting`), all have the same micro-batches.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,6 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from warren_gpu_worker.trainer.training.packing import PackedRows, pack
+from warren_gpu_worker.trainer.training.ranks import Ranks
+from warren_gpu_worker.trainer.training.splitting import Split
 from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.token_batch import TokenBatch
 
@@ -64,6 +67,19 @@ class MicroBatch:
         """Where the network computes these places."""
         return places_M if self.packed is None else self.packed.places[places_M]
 
+    def own(self, places_M: Tensor) -> tuple[Tensor, slice]:
+        """Where this rank computes these rising places, and which of them it does: all, where rows are not split."""
+        computed_M = self.computed_at(places_M)
+        if self.split is None:
+            return computed_M, slice(None)
+        own = self.split.own_among(computed_M)
+        return computed_M[own] - self.split.first, own
+
+    @property
+    def split(self) -> Split | None:
+        """Where each rank computes a part of the rows."""
+        return None if self.packed is None else self.packed.split
+
 
 def trained_mask(batch: TokenBatch) -> BoolArray:
     """The mask without first tokens, which nothing predicts; bool [N]."""
@@ -81,10 +97,11 @@ def micro_batches(
     rank: int = 0,
     n_ranks: int = 1,
     packs: bool = False,
+    splits: Ranks | None = None,
 ) -> Iterator[MicroBatch]:
     """Rows of like length together, at most `max_tokens` positions each (one row may be longer).
 
-    `packs`: without padding, which then doesn't count as positions.
+    `packs`: without padding, which then doesn't count as positions; `splits`: packed in any case, for these ranks.
     """
     mask_N = trained_mask(batch)
     starts_B = _starts(batch)
@@ -94,17 +111,20 @@ def micro_batches(
     shares = [list(_groups(n_inputs_B, fits, r, n_ranks)) for r in range(n_ranks)]
     for rows in shares[rank]:
         padded = _pad(batch, mask_N, wanted_N, starts_B[rows], n_inputs_B[rows], device)
-        yield _packed(padded, n_inputs_B[rows]) if packs else padded
+        yield _packed(padded, n_inputs_B[rows], splits) if packs else padded
     nothing_N = np.zeros_like(mask_N)
     for _ in range(max(map(len, shares)) - len(shares[rank])):
         yield _pad(batch, nothing_N, nothing_N, starts_B[:1], np.ones(1, np.int64), device)
 
 
-def _packed(rows: MicroBatch, n_inputs_B: IntArray) -> MicroBatch:
+def _packed(rows: MicroBatch, n_inputs_B: IntArray, splits: Ranks | None) -> MicroBatch:
     """Rows of nearly one length stay padded: there attention is faster than row by row."""
-    if n_inputs_B.sum() >= _WORTH_IT * rows.mask_BT.numel():
+    if splits is None and n_inputs_B.sum() >= _WORTH_IT * rows.mask_BT.numel():
         return rows
-    return replace(rows, packed=pack(rows.input_ids_BT, tuple(n_inputs_B.tolist())))
+    packed = pack(rows.input_ids_BT, tuple(n_inputs_B.tolist()))
+    if splits is not None:
+        packed.split = Split(splits, int(n_inputs_B.sum()))
+    return replace(rows, packed=packed)
 
 
 def _fits_padded(max_tokens: int, n_inputs_B: IntArray) -> bool:

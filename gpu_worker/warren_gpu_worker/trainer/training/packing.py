@@ -26,6 +26,7 @@ from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 from warren_gpu_worker.trainer.training.gradient_checkpointing import layers_of
+from warren_gpu_worker.trainer.training.splitting import Split
 
 _ATTENTION = "warren_packed"
 _TRIAL = (4, 3)
@@ -44,6 +45,8 @@ class PackedRows:
     lengths: tuple[int, ...]
     places: Tensor
     """Of each of the B x T padded positions among the P; anything for padding."""
+    split: Split | None = None
+    """Where each rank computes a part of the positions."""
     n_looks: int = field(default=0, compare=False)
     """How often attention has asked for the rows."""
 
@@ -63,10 +66,11 @@ def pack(ids_BT: Tensor, lengths: tuple[int, ...]) -> PackedRows:
 
 
 def call_packed(decoder: nn.Module, packed: PackedRows) -> Tensor:
-    """Hidden states [1, P, H] of a decoder that was prepared."""
+    """Hidden states [1, P, H] of a decoder that was prepared; of the rank's own positions, where they are split."""
+    split = packed.split
     output = decoder(
-        input_ids=packed.ids_1P,
-        position_ids=packed.positions_1P,
+        input_ids=split.own(packed.ids_1P) if split else packed.ids_1P,
+        position_ids=split.own(packed.positions_1P) if split else packed.positions_1P,
         use_cache=False,
         packed_rows=packed,
     )
@@ -137,13 +141,26 @@ def _attention(
     if others.get("position_bias") is not None or dropout:
         raise ValueError("attention with a bias or dropout can't be computed of packed rows")
     tensors = _as_autocast([query_BNTD, key_BNTD, value_BNTD])
-    if has_flash(tensors[0]) and (varlen := _varlen()) is not None:
-        return flash((tensors[0], tensors[1], tensors[2]), packed_rows, scaling, varlen), None
-    queries, keys, values = (tensor.split(packed_rows.lengths, dim=2) for tensor in tensors)
-    return torch.cat([row(*each) for each in zip(queries, keys, values, strict=True)], dim=1), None
+    if packed_rows.split is None:
+        return _of_rows(tensors, packed_rows, scaling, row), None
+    tensors = [packed_rows.split.some_heads(tensor) for tensor in tensors]
+    return packed_rows.split.own_positions(_of_rows(tensors, packed_rows, scaling, row)), None
 
 
 AttentionInterface.register(_ATTENTION, _attention)
+
+
+def _of_rows(
+    tensors: list[Tensor],
+    packed: PackedRows,
+    scale: float | None,
+    row: Callable[[Tensor, Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Attention [1, P, N, D] of queries, keys and values; `row` is that of one."""
+    if has_flash(tensors[0]) and (varlen := _varlen()) is not None:
+        return flash((tensors[0], tensors[1], tensors[2]), packed, scale, varlen)
+    queries, keys, values = (tensor.split(packed.lengths, dim=2) for tensor in tensors)
+    return torch.cat([row(*each) for each in zip(queries, keys, values, strict=True)], dim=1)
 
 
 def _as_autocast(tensors: list[Tensor]) -> list[Tensor]:

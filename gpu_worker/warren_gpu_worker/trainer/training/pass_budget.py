@@ -35,9 +35,13 @@ class PassBudget:
     notice: str | None = None
     """What a person should know of it, until it is told."""
 
-    def smaller_for(self, batch: TokenBatch, n_ranks: int = 1) -> int | None:
-        """The next budget to try; None where each pass has one sequence already."""
+    def smaller_for(
+        self, batch: TokenBatch, n_ranks: int = 1, *, splits: bool = False
+    ) -> int | None:
+        """The next budget to try; None where each pass has one sequence already (or its part of one)."""
         lengths_B = np.sort(batch.lengths_B)[::-1]
+        if splits:
+            lengths_B, n_ranks = -(-lengths_B // n_ranks), 1
         n_tokens = int(lengths_B[::n_ranks].sum())  # of the rank that has most
         smaller = max(int(lengths_B[0]), min(self.max_tokens, n_tokens) // 2)
         return smaller if smaller < min(self.max_tokens, n_tokens) else None
@@ -64,7 +68,7 @@ def fitted_loss(
     Raises what it does, and `PassTooLarge` where smaller ones would do and this process can't try them.
     """
     may_try_again = isinstance(op, Forward) or model.n_backward == 0
-    n_ranks = model.network.ranks.size
+    n_ranks, splits = model.network.ranks.size, model.network.splits
     while True:
         smaller = None
         try:
@@ -73,7 +77,7 @@ def fitted_loss(
             )
         except Exception as error:
             if is_out_of_memory(error):
-                smaller = budget.smaller_for(op.batch, n_ranks)
+                smaller = budget.smaller_for(op.batch, n_ranks, splits=splits)
             if smaller is None:
                 raise
             if not may_try_again or n_ranks > 1:

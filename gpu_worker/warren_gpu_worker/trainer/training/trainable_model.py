@@ -27,6 +27,7 @@ from warren_gpu_worker.trainer.training.logprobs import MAX_LOGITS
 from warren_gpu_worker.trainer.training.packing import PackedRows, call_packed, prepare
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
 from warren_gpu_worker.trainer.training.sharding import Trunk, shard
+from warren_gpu_worker.trainer.training.splitting import why_not_split
 from warren_gpu_worker.weights import PolicyView, view_policy
 from warren_schemas.config import LoraUpdate
 from warren_schemas.training import ModelSpec
@@ -60,6 +61,8 @@ class Network:
     """Most float32 logits that exist at once."""
     packs: bool = False
     """Rows go through the decoder without padding."""
+    splits: bool = False
+    """Each rank computes a part of every row, in place of some rows."""
 
     @property
     def device(self) -> torch.device:
@@ -75,8 +78,12 @@ class Network:
         return cast("Tensor", output.last_hidden_state)
 
     def hidden_1PH(self, packed: PackedRows, places_M: Tensor) -> Tensor:
-        """The same of packed rows; the places are among their positions."""
-        self.narrowing.ask(places_M, packed.ids_1P.numel())
+        """The same of packed rows; the places are among their positions (of all, where those are split)."""
+        if (split := packed.split) is None:
+            self.narrowing.ask(places_M, packed.ids_1P.numel())
+        else:
+            places_M = places_M.sort().values
+            self.narrowing.ask(places_M[split.own_among(places_M)] - split.first, split.n_own)
         return call_packed(self.decoder, packed)
 
     def end_pass(self) -> None:
@@ -131,30 +138,36 @@ def build_full(
     ranks: Ranks = ALONE,
     *,
     packs: bool = False,
+    splits: bool = False,
 ) -> TrainableModel:
     """Train all weights of `base`, which must be nobody else's. Raises `SpecError`.
 
-    `packs`: its rows go without padding, if the model can do that.
+    `packs`: its rows go without padding, if the model can do that. `splits`: they are split over the ranks.
     """
     base.requires_grad_(True)
-    network = _network(spec, base, autocast, ranks, packs=packs)
+    network = _network(spec, base, autocast, ranks, packs=packs, splits=splits)
     policy = _without_critic(view_policy(base))
     return _trainable(spec, network, dict(base.named_parameters()), policy, None)
 
 
 def build_lora(
-    spec: ModelSpec, base: PreTrainedModel, ranks: Ranks = ALONE, *, packs: bool = False
+    spec: ModelSpec,
+    base: PreTrainedModel,
+    ranks: Ranks = ALONE,
+    *,
+    packs: bool = False,
+    splits: bool = False,
 ) -> TrainableModel:
     """Train an adapter around the tensors of `base`, which several ranks take apart.
 
-    `packs` as for `build_full`. Raises `SpecError`.
+    `packs` and `splits` as for `build_full`. Raises `SpecError`.
     """
     update = cast("LoraUpdate", spec.update)
     base.requires_grad_(False)
     shared = base if ranks.size == 1 else None
     adapted = _adapt(base if shared is None else share(base), spec, update)
     causal = cast("PreTrainedModel", adapted.get_base_model())
-    network = _network(spec, causal, None, ranks, packs=packs)
+    network = _network(spec, causal, None, ranks, packs=packs, splits=splits)
     policy = _without_critic(view_policy(adapted))
     own = [(n, p) for n, p in causal.named_parameters() if p.requires_grad]
     trained = [p for n, p in own if not is_critic(n)]
@@ -211,6 +224,7 @@ def _network(
     ranks: Ranks,
     *,
     packs: bool,
+    splits: bool,
 ) -> Network:
     decoder = cast("nn.Module", causal.get_decoder())
     head = cast("nn.Module", causal.get_output_embeddings())
@@ -223,6 +237,9 @@ def _network(
     if packs:
         with torch.autocast(network.device.type, autocast, enabled=autocast is not None):
             network = replace(network, packs=prepare(decoder, network.hidden_BTH, ids_BT))
+    if splits:
+        _check_split(spec, network)
+        network = replace(network, splits=True)
     if causal.config.model_type in SEEING:
         network = replace(network, image_token=int(causal.config.image_token_id))
     if spec.critic:
@@ -232,6 +249,14 @@ def _network(
     if ranks.size == 1:
         return network
     return replace(network, decoder=shard(causal, decoder, ranks))
+
+
+def _check_split(spec: ModelSpec, network: Network) -> None:
+    reason = why_not_split(network.causal.config.get_text_config(), network.ranks.size)
+    if not network.packs:
+        reason = "it has layers that can't be computed of packed sequences (sliding windows, for example)"
+    if reason is not None:
+        raise SpecError(f"sequences of {spec.base_model} can't be split: {reason}")
 
 
 @torch.no_grad()
