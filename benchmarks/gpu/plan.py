@@ -36,6 +36,8 @@ class Step:
 
 SHAPES = ("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b")
 _SLOWER = {"tiny": 1.0, "qwen3-0.6b": 1.0, "qwen3-1.7b": 1.2, "qwen3-4b": 1.5, "qwen3-8b": 1.8}
+WAYS = ("own", "warren")
+"""Who samples: vLLM as its users start it, Warren's sampler."""
 _FULL_TOO_LARGE = ("qwen3-8b",)
 """Weights, gradient and Adam's state in float32 don't fit into one GPU."""
 
@@ -71,12 +73,11 @@ def _others(shape: str) -> list[Step]:
 def _measures(shape: str, needed: tuple[Update, ...]) -> list[Step]:
     """In this order: of the updates first, for they need no vLLM."""
     slower = _SLOWER[shape]
-    ways = ("own", "warren")
     updates = [Step(f"update {shape} {u}", 30 * slower, 90 * slower) for u in updates_of(shape)]
     sampling = [
         Step(f"sampling {shape} {update} {way}", 50 * slower, 130 * slower, update in needed)
         for update in updates_of(shape)
-        for way in ways
+        for way in WAYS
     ]
     is_first = len(needed) > 1
     runs = [

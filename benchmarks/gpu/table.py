@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from benchmarks.gpu.ledger import MAX_ATTEMPTS, Figures, Ledger, Record, Scalar
-from benchmarks.gpu.plan import Step
+from benchmarks.gpu.notes import HIDDEN, NOTES
+from benchmarks.gpu.plan import WAYS, Step
 
 TITLES = {
     "machine": "The machine",
@@ -24,7 +25,7 @@ def report(steps: Sequence[Step], ledger: Ledger, heading: str) -> str:
     for kind, title in TITLES.items():
         own = [step for step in steps if step.kind == kind]
         if own:
-            lines += ["", f"## {title}", "", *_section(own, ledger)]
+            lines += ["", f"## {title}", "", NOTES[kind], "", *_section(own, ledger)]
     return "\n".join(lines) + "\n"
 
 
@@ -33,12 +34,20 @@ def _summary(steps: Sequence[Step], ledger: Ledger) -> str:
     n_done = sum(record.outcome == "done" for record in records)
     n_open = sum(not record.is_over for record in records)
     n_others = len(steps) - n_done - n_open
-    return f"{n_done} of {len(steps)} steps done, {n_open} still to do, {n_others} ended otherwise."
+    return (
+        f"{n_done} of {len(steps)} steps done, {n_open} still to do, {n_others} ended otherwise. Models have random weights in the shapes of"
+        " those they are named after. Figures have three digits that count; a cell is empty where there is nothing to tell."
+    )
 
 
 def _section(steps: Sequence[Step], ledger: Ledger) -> Iterator[str]:
     """A table for each set of columns that was found, and a line for each step that has not ended well."""
-    rows = [(step, figures) for step in steps for figures in ledger.record(step.name).figures]
+    rows = [
+        (step, shown)
+        for step in steps
+        for figures in ledger.record(step.name).figures
+        if (shown := {name: value for name, value in figures.items() if name not in HIDDEN})
+    ]
     by_columns: dict[tuple[str, ...], list[tuple[Step, Figures]]] = {}
     for step, figures in rows:
         by_columns.setdefault(tuple(figures), []).append((step, figures))
@@ -55,13 +64,19 @@ def _section(steps: Sequence[Step], ledger: Ledger) -> Iterator[str]:
 
 def _table(rows: Sequence[tuple[Step, Figures]]) -> Iterator[str]:
     columns = list(rows[0][1])
-    names = [" ".join(step.words) for step, _ in rows]
-    head = ["of", *columns] if any(names) else columns
+    names = [_name(step, figures) for step, figures in rows]
+    head = ["model", *columns] if any(names) else columns
     yield _line(head)
     yield _line(["---"] * len(head))
     for name, (_, figures) in zip(names, rows, strict=True):
         cells = [cell(figures.get(column)) for column in columns]
         yield _line([name, *cells] if any(names) else cells)
+
+
+def _name(step: Step, figures: Figures) -> str:
+    """Of the model, without what the row says anyway."""
+    words = [word for word in step.words if word not in WAYS or "way" not in figures]
+    return " ".join(words)
 
 
 def _line(cells: Sequence[str]) -> str:

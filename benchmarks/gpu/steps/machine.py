@@ -112,7 +112,7 @@ def _attention(device: str) -> list[tuple[str, str]]:
             found.append((f"SDPA {name}", str(error).partition("\n")[0][:120]))
     try:
         varlen = importlib.import_module("torch.nn.attention.varlen").varlen_attn
-        found.append(("varlen_attn", str(inspect.signature(varlen))[:300]))
+        found.append(("varlen_attn", f"yes ({', '.join(inspect.signature(varlen).parameters)})"))
     except (ImportError, AttributeError) as error:
         found.append(("varlen_attn", str(error)[:120]))
     return found

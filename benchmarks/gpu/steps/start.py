@@ -13,19 +13,21 @@ _LIMIT_S = 110.0
 
 
 def run(setting: Setting, shape: str) -> None:
-    began_s = time.monotonic()
     folder = built(shape, setting.scratch, setting.device)
-    setting.report(**{"model made in s": time.monotonic() - began_s})
     for backend in _CHOICES[: None if setting.on_gpu else 1]:
         began_s = time.monotonic()
         if (error := _attempt(setting.device, shape, folder, backend)) is None:
             took_s = time.monotonic() - began_s
-            setting.report(
-                **{"started with": backend or "vLLM's choice", "s to first answers": took_s}
-            )
+            kernels = backend or "those that vLLM chooses"
+            setting.report(**{"attention kernels": kernels, "s to first answers": took_s})
             setting.report(attention=backend)
             return
-        setting.report(**{"did not start with": backend or "vLLM's choice", "reason": error})
+        setting.report(
+            **{
+                "did not start with attention kernels": backend or "those that vLLM chooses",
+                "reason": error,
+            }
+        )
     raise SystemExit("vLLM does not start")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.gpu.ledger import MAX_ATTEMPTS, Ledger
+from benchmarks.gpu.notes import NOTES
 from benchmarks.gpu.packing import unpack
 from benchmarks.gpu.plan import CALL_S, N_CALLS, SHAPES, Step, plan
 from benchmarks.gpu.table import cell, report
@@ -87,7 +88,21 @@ class TestReport:
         for figures in ({"a": 1}, {"b": 2}, {"a": 3}):
             ledger.add(STEP.name, figures)
         text = report([STEP], ledger, "Warren")
-        assert "| of | a |\n| --- | --- |\n| tiny full | 1 |\n| tiny full | 3 |" in text
+        assert "| model | a |\n| --- | --- |\n| tiny full | 1 |\n| tiny full | 3 |" in text
+
+    def test_every_kind_of_step_says_what_was_measured(self, file: Path) -> None:
+        steps = plan(("tiny",))
+        text = report(steps, Ledger(file), "Warren")
+        assert {step.kind for step in steps} == NOTES.keys()
+        assert all(note in text for note in NOTES.values())
+
+    def test_a_way_is_told_once_and_what_is_for_later_steps_not_at_all(self, file: Path) -> None:
+        ledger, step = Ledger(file), Step("sampling tiny full own", 1.0, 2.0)
+        ledger.add(step.name, {"way": "own", "live": 4})
+        ledger.add(step.name, {"attention": ""})
+        text = report([step], ledger, "Warren")
+        assert "| tiny full | own | 4 |" in text
+        assert "attention" not in text
 
     @pytest.mark.parametrize(
         ("value", "shown"),
