@@ -1,8 +1,9 @@
 # pyright: reportUnknownMemberType=false
-"""Full weights from a trainer to a sampler on one machine: `python -m benchmarks.handover [--width 768] [--layers 12]`.
+"""Weights from a trainer to a sampler on one machine: `python -m benchmarks.handover [--width 768] [--layers 12]`.
 
-Seconds to publish, to fetch and to load, with each type of weights, with the link that a trainer leaves in memory
-and without it; and for how long sampling stands still while the next version comes, the engine being transformers'.
+Seconds to publish and to fetch full weights, with each type of weights, with the link that a trainer leaves in memory
+and without it; and for how long each engine's sampling stands still while the next version is fetched, and while it is
+loaded, of full weights and of an adapter of rank 32 on all layers.
 """
 
 import argparse
@@ -11,20 +12,23 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from rich.console import Console
 from rich.table import Table
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.policy_copies import LocalCopies
-from warren_gpu_worker.sampler.engines.port import PolicyKey, Request
-from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
+from warren_gpu_worker.sampler.engines.choice import open_engine
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Request
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.settings import GpuWorkerSettings
+from warren_gpu_worker.settings import EngineName, GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.weights import (
     PolicyFiles,
+    PolicyKind,
     as_sampled,
     fetch_policy,
     view_policy,
@@ -32,6 +36,7 @@ from warren_gpu_worker.weights import (
 )
 from warren_schemas.config import Sampling
 
+RANK = 32
 KEY = PolicyKey("model_handover")
 N_TURNS, N_TOKENS, N_BEFORE = 4, 60, 10
 ROUNDS = 3
@@ -88,13 +93,17 @@ def touch(files: PolicyFiles) -> None:
         tensor.view(torch.uint8)[::4096].sum()
 
 
-def longest_pause(model: Qwen3ForCausalLM, url: str) -> tuple[float, float]:
-    """Seconds of a usual step, and of the longest one while a version is fetched beside it and loaded."""
-    settings = GpuWorkerSettings(base_models={"a": "a"}, device="cpu")
-    engine = TransformersEngine(
-        model, endings=Endings([1], str), limits=EngineLimits.of(settings), seed=0
+def opened(name: EngineName, folder: str, kind: PolicyKind) -> Engine:
+    vllm = VllmSettings(max_adapters=2 if kind == "lora" else 0, max_adapter_rank=RANK)
+    settings = GpuWorkerSettings(
+        base_models={"a": folder}, device="cpu", engine=name, vllm=vllm, max_batch_tokens=8192
     )
-    engine.load(KEY, 0, None)
+    return open_engine(folder, settings, Endings([1], str))
+
+
+def pauses(engine: Engine, url: str) -> tuple[float, float, float]:
+    """Seconds of a usual step, of the longest one while a version is fetched beside it, and of loading it."""
+    engine.load(KEY, 1, fetch_policy(url))
     prompts = np.random.default_rng(0).integers(3, 8192, (N_TURNS, 16)).astype(np.int32)
     engine.add_requests(
         [Request(i, KEY, p, Sampling(max_tokens=N_TOKENS)) for i, p in enumerate(prompts)]
@@ -106,11 +115,32 @@ def longest_pause(model: Qwen3ForCausalLM, url: str) -> tuple[float, float]:
     while fetching.is_alive() and engine.has_work:
         steps.append(timed(engine.step))
     fetching.join()
-    loading_s = timed(lambda: engine.load(KEY, 1, found[0]))
-    steps.append(loading_s + timed(engine.step))
+    loading_s = timed(lambda: engine.load(KEY, 2, found[0]))
     while engine.has_work:
         engine.step()
-    return float(np.median(steps)), max(steps[N_BEFORE:])
+    return float(np.median(steps)), max(steps[N_BEFORE:], default=0.0), loading_s
+
+
+def adapted(model: Qwen3ForCausalLM) -> PeftModel:
+    config = LoraConfig(
+        task_type="CAUSAL_LM", r=RANK, target_modules="all-linear", init_lora_weights=False
+    )
+    return cast("PeftModel", get_peft_model(model, config))
+
+
+def tell_pauses(model: Qwen3ForCausalLM, store: Path) -> Table:
+    """Last, for it leaves an adapter in the model."""
+    folder, urls = str(store / "base"), dict[PolicyKind, str]()
+    model.save_pretrained(folder)
+    for kind, network in (("full", model), ("lora", adapted(model))):
+        urls[kind] = (store / kind).as_uri()
+        write_policy(view_policy(network), urls[kind])
+    table = Table("engine", "weights", "ms of a step", "longest while fetching", "ms to load")
+    for name in ("transformers", "vllm"):
+        for kind, url in urls.items():
+            found = pauses(opened(name, folder, kind), url)
+            table.add_row(name, kind, *(f"{1000 * seconds:.1f}" for seconds in found))
+    return table
 
 
 def main() -> None:
@@ -132,13 +162,10 @@ def main() -> None:
                     f"{publish_s:.2f}",
                     f"{fetch_s:.2f}",
                 )
-        url = (Path(store) / "last").as_uri()
-        write_policy(view_policy(model), url)
-        step_s, pause_s = longest_pause(model, url)
-    Console().print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.0f} M parameters", table)
-    print(
-        f"a step takes {1000 * step_s:.0f} ms; the longest while a version came {1000 * pause_s:.0f} ms"
-    )
+        Console().print(
+            f"{sum(p.numel() for p in model.parameters()) / 1e6:.0f} M parameters", table
+        )
+        Console().print(tell_pauses(model, Path(store)))
 
 
 if __name__ == "__main__":

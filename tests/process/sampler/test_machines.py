@@ -75,7 +75,7 @@ class Told(logging.Handler):
         self.heard: asyncio.Queue[str] = asyncio.Queue()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if "machines are missing" in record.getMessage():
+        if "machines still missing" in record.getMessage():
             self.heard.put_nowait(record.getMessage())
 
 
@@ -92,7 +92,7 @@ async def test_a_machine_that_leaves_costs_no_turn_and_nothing_is_offered_until_
 ) -> None:
     watched = Watched(settings)
     async with watched.at_work():
-        assert await told.heard.get() == f"base: 1 machines are missing at {settings.rendezvous}"
+        assert await told.heard.get() == f"base: machines still missing at {settings.rendezvous}: 1"
         assert not watched.process.is_offered
         first = others.join(settings)
         await watched.process.ready()

@@ -201,7 +201,7 @@ class SamplerProcess:
         self._n_missing = n_missing
         if n_missing:
             meeting = self._settings.rendezvous
-            log.warning("%s: %d machines are missing at %s", self.base_model, n_missing, meeting)
+            log.warning("%s: machines still missing at %s: %d", self.base_model, meeting, n_missing)
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""
