@@ -27,6 +27,7 @@ from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Request
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.settings import EngineName, GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.weights import (
+    WEIGHTS_FILE,
     PolicyFiles,
     PolicyKind,
     as_sampled,
@@ -130,11 +131,11 @@ def adapted(model: Qwen3ForCausalLM) -> PeftModel:
 
 def tell_pauses(model: Qwen3ForCausalLM, store: Path) -> Table:
     """Last, for it leaves an adapter in the model."""
-    folder, urls = str(store / "base"), dict[PolicyKind, str]()
+    folder = str(store / "base")
     model.save_pretrained(folder)
-    for kind, network in (("full", model), ("lora", adapted(model))):
-        urls[kind] = (store / kind).as_uri()
-        write_policy(view_policy(network), urls[kind])
+    urls: dict[PolicyKind, str] = {kind: (store / kind).as_uri() for kind in WEIGHTS_FILE}
+    write_policy(view_policy(model), urls["full"])
+    write_policy(view_policy(adapted(model)), urls["lora"])
     table = Table("engine", "weights", "ms of a step", "longest while fetching", "ms to load")
     for name in ("transformers", "vllm"):
         for kind, url in urls.items():

@@ -161,7 +161,7 @@ class GpuWorkerOptions(Frozen):
     @property
     def sampler_machines(self) -> int:
         """Those over which vLLM is spread; a worker that also trains has them for its trainer."""
-        return self.machines if self.roles == {"sampler"} else 1
+        return 1 if "trainer" in self.roles else self.machines
 
     @property
     def meeting(self) -> tuple[str, int] | None:

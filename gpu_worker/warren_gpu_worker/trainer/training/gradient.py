@@ -46,9 +46,9 @@ class Answer:
         Where sequences are split over ranks, each has all of it, and that of one counts.
         """
         network = model.network
-        counts = network.ranks.is_first or not network.splits
-        mine = (merge(self.parts), self.logprobs_N) if counts else ({}, None)
-        ranks = network.ranks.gather(mine)
+        if network.splits and not network.ranks.is_first:
+            self.parts, self.logprobs_N = [], None
+        ranks = network.ranks.gather((merge(self.parts), self.logprobs_N))
         metrics = merge_ranks([merged for merged, _ in ranks])
         _check_finite(metrics)
         noted = [logprobs_N for _, logprobs_N in ranks if logprobs_N is not None]

@@ -53,8 +53,8 @@ class Split:
     def own_among(self, positions_M: Tensor) -> slice:
         """Which of these rising positions are this rank's."""
         borders = positions_M.new_tensor([self.first, self.first + self.n_own])
-        begin, end = torch.searchsorted(positions_M, borders).tolist()
-        return slice(begin, end)
+        begin, end = torch.searchsorted(positions_M, borders)
+        return slice(int(begin), int(end))
 
     def everyones(self, own: Tensor, among: slice, n: int) -> Tensor:
         """Values of n tokens, where each rank has `own` `among` them; only these have a gradient."""
