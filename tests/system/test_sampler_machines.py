@@ -7,6 +7,7 @@ Each machine imports vLLM, which takes minutes on a small one.
 import asyncio
 import subprocess
 import sys
+import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,7 @@ from tests.support.spread import largest_gap
 
 from warren_gpu_worker.sampler.engines.choice import open_engine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.sampler.engines.vllm.gathering import gather
+from warren_gpu_worker.sampler.engines.vllm.gathering import Gathered, gather
 from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -102,11 +103,19 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Generator[OtherMachine]:
 
 def bench_over(other: OtherMachine, folder: str, max_adapters: int) -> Iterator[Bench]:
     settings = settings_for(folder, other, max_adapters)
-    with lent_by(other, settings):
-        gathered = gather(settings, lambda _: None)
+    with lent_by(other, settings), gathered_for(settings) as gathered, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # vLLM's own
         endings = Endings([EOS], lambda ids: "".join(chr(ord("A") + i) for i in ids))
         engine = open_engine(folder, gathered.settings, endings, place=gathered.place)
         yield Bench(engine, folder)
+
+
+@contextmanager
+def gathered_for(settings: GpuWorkerSettings) -> Generator[Gathered]:
+    gathered = gather(settings, lambda _: None)
+    try:
+        yield gathered
+    finally:
         for connection in gathered.others:
             connection.close()
 
