@@ -45,6 +45,11 @@ NOTES = {
         " answers, one every 50 ms, which say that nothing runs on it. On a GPU, full weights are sampled and trained in turns, by"
         " vLLM's sleep mode, and adapters side by side."
     ),
+    "trl_grpo": (
+        "The peer of those runs: TRL's trainer on the same shapes, with as many episodes a step, of the same lengths and with rewards by"
+        " chance; whatever else there is to set has TRL's default. On a GPU it samples by vLLM in its own process, on a CPU by"
+        " transformers. Figures are those of the runs above; compare `s for a step` and `episodes/s` line by line."
+    ),
 }
 """By kind of step."""
 HIDDEN = frozenset({"attention"})
