@@ -72,10 +72,6 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         ([*SPREAD, "--tensor-parallel", "3"], "an equal part of them; take a multiple of 2"),
         ([*SPREAD, "--tensor-parallel", "2", "--data-parallel", "2"], "machines spreads one"),
         ([*SPREAD, "--engine", "transformers"], "2 machines sample by vLLM"),
-        (
-            [*SPREAD, "--tensor-parallel", "2", "--base-model", "warren/tiny,warren/tiny-lora"],
-            "2 machines sample from one base model",
-        ),
         (["--adapter", "mine"], "--adapter mine is not NAME=FOLDER"),
         (["--broker", "http://localhost"], "no broker URL"),
         (["--broker", f"amqp://ann:secret@127.0.0.1:{free_port()}"], "no answer from RabbitMQ"),

@@ -61,3 +61,11 @@ def test_of_a_sampler_on_several_machines_each_shows_its_part() -> None:
 def test_machines_of_a_trainer_are_not_those_of_a_second_sampler_beside_it() -> None:
     given = settings("cuda", data_parallel=2).model_copy(update={"machines": 2})
     assert [one.sampler_machines for one in samplers_of(given)] == [1, 1]
+
+
+def test_several_machines_sample_from_one_base_model() -> None:
+    two = {"one": "/one", "other": "/other"}
+    given = {"base_models": two, "roles": ["sampler"], "machines": 2, "rendezvous": "10.0.0.1:1"}
+    with pytest.raises(ValueError, match="2 machines sample from one base model, and here are 2"):
+        GpuWorkerSettings.model_validate({**given, "vllm": {"tensor_parallel": 2}})
+    assert GpuWorkerSettings.model_validate({**given, "roles": ["sampler", "trainer"]})
