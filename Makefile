@@ -78,7 +78,7 @@ tour: install  ## Follow README.md and docs/environments.md block by block, two 
 
 storm: TESTERS = 3
 STORM   ?= storm
-STORMS  := tests/chaos tests/rough tests/system tests/trust
+STORMS  := tests/chaos tests/contract tests/rough tests/system tests/trust
 storm: install  ## Run the tests that take minutes each: deployments under faults, whole runs, replays, the tutorial
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder -m "$(STORM)" $(if $(findstring tests/,$(ARGS)),,$(STORMS)) $(ARGS)
 

@@ -9,6 +9,7 @@ from warren.workbench.settings import SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import AUTOMATIC, MAKERS, Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
+from warren_env_worker.sandbox.spares import Spares
 
 N_STARTS = 10
 N_CELLS = 100
@@ -28,10 +29,28 @@ async def measured_tier(tier: str) -> str:
         starts_s.append(time.perf_counter() - began)
         cells_s += await _cells(sandbox, N_CELLS // N_STARTS)
         await sandbox.close()
+    opens_s = await _opens_with_spares(settings)
     return (
-        f"{tier:<12} start {_ms(starts_s)}   cell {_ms(cells_s)}"
+        f"{tier:<12} start {_ms(starts_s)}   one that waits {_ms(opens_s)}   cell {_ms(cells_s)}"
         f"   {N_SESSIONS} sessions {await _rate(tier, settings):7.0f} cells/s"
     )
+
+
+async def _opens_with_spares(settings: SandboxSettings) -> list[float]:
+    """How long an episode waits for its sandbox, where one was started before."""
+    took_s: list[float] = []
+    spares = Spares(1)
+    sandboxes = Sandboxes(settings, TRUSTED, spares=spares)
+    await (await sandboxes.open()).close()
+    for _ in range(N_STARTS):
+        while not spares.n_waiting:  # noqa: ASYNC110 - what is measured comes afterwards
+            await asyncio.sleep(0.01)
+        began = time.perf_counter()
+        sandbox = await sandboxes.open()
+        took_s.append(time.perf_counter() - began)
+        await sandbox.close()
+    await spares.close()
+    return took_s
 
 
 async def _cells(sandbox: Sandbox, n_cells: int) -> list[float]:

@@ -114,6 +114,8 @@ class SandboxRules(Frozen):
     """Interpreters, besides the one that a sandbox takes by itself."""
     libraries: Listed[AbsolutePath] = ()
     """Folders made by `pip install --target`."""
+    images: Listed[Annotated[str, Field(min_length=1)]] = ()
+    """Container images, letter by letter; they must be there, for none is pulled."""
     limits: MaxSandboxLimits = Field(default_factory=MaxSandboxLimits)
     """The most that configs may ask; a config that sets none gets less where this is below its default."""
 

@@ -1,8 +1,12 @@
 """Environments that ask the workbench for what the policy says, in methods that block and in `async` ones."""
 
+import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
+
+from tests.support.patience import PATIENCE_S
 
 from warren.environment import Context, Env, Isolation, StepResult
 from warren.workbench import CellResult, SandboxSettings
@@ -21,6 +25,13 @@ def pids_called(name: str) -> list[int]:
         except OSError:  # it has ended
             continue
     return found
+
+
+async def become(reached: Callable[[], bool]) -> None:
+    """Processes of others say nothing when they end: we look."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not reached():  # noqa: ASYNC110 - nothing tells us
+            await asyncio.sleep(0.01)
 
 
 class Cells(Env):

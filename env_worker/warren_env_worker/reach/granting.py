@@ -47,6 +47,7 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
             data_root=policy.data_root,
             pythons=policy.sandbox.python,
             libraries=policy.sandbox.libraries,
+            images=policy.sandbox.images,
             sandbox_limits=tuple(policy.sandbox.limits.model_dump().items()),
             agent_box=box,
         )

@@ -65,6 +65,7 @@ class Reach:
     data_root: str | None = None
     pythons: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     sandbox_limits: tuple[tuple[str, float], ...] = ()
     """The most that a config may set, by the name of the limit; the default of each that is not named."""
     agent_box: Box | None = None
@@ -84,6 +85,7 @@ class Reach:
             data_root=fields["data_root"],
             pythons=tuple(fields["pythons"]),
             libraries=tuple(fields["libraries"]),
+            images=tuple(fields["images"]),
             sandbox_limits=tuple((name, most) for name, most in fields["sandbox_limits"]),
             agent_box=None if box is None else Box.model_validate(box),
         )
@@ -187,6 +189,12 @@ class Reach:
         if not (self.is_trusted or path in self.libraries):
             raise ConfigError(
                 f"libraries: {path} is not one that this env worker's operator allows"
+            )
+
+    def require_image(self, image: str) -> None:
+        if not (self.is_trusted or image in self.images):
+            raise ConfigError(
+                f"image: {image} is none that this env worker's operator allows (sandbox.images)"
             )
 
     def _key(self, variable: str) -> tuple[str, tuple[str, ...] | None]:

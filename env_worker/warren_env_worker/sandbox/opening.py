@@ -12,9 +12,9 @@ from typing import Protocol
 from yarl import URL
 
 from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxLimits, SandboxSettings
+from warren.workbench.settings import SandboxSettings
 from warren_env_worker.reach.reach import Reach
-from warren_env_worker.sandbox import bubblewrap, landlock
+from warren_env_worker.sandbox import bubblewrap, containers, landlock
 from warren_env_worker.sandbox.allowance import allowance
 from warren_env_worker.sandbox.interpreter import MontySandbox
 from warren_env_worker.sandbox.max_limits import allowed
@@ -24,7 +24,7 @@ from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
 from warren_env_worker.sandbox.spares import Spares, Waiting
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
-"""In the order in which they are tried."""
+"""In the order in which they are tried, for settings without an image."""
 PROBE_S = 30.0
 PROBE = """
 import os, socket
@@ -52,7 +52,9 @@ Makers = Mapping[str, Callable[[SandboxSettings], Startable]]
 
 def _maker(settings: SandboxSettings, reach: Reach, makers: Makers) -> Callable[[str], Startable]:
     """From a tier to a sandbox that was not started; what the settings name is checked before."""
-    if settings.python is not None:
+    if settings.image is not None:
+        reach.require_image(settings.image)
+    elif settings.python is not None:
         reach.require_python(settings.python)
     if settings.libraries is not None:
         reach.require_libraries(settings.libraries)
@@ -70,6 +72,12 @@ MAKERS: Makers = {
     "bubblewrap": lambda settings: ProcessSandbox("bubblewrap", lambda: bubblewrap.plan(settings)),
     "landlock": lambda settings: ProcessSandbox("landlock", lambda: landlock.plan(settings)),
     "monty": MontySandbox,
+    "podman": lambda settings: ProcessSandbox(
+        "podman", lambda: containers.plan("podman", settings)
+    ),
+    "docker": lambda settings: ProcessSandbox(
+        "docker", lambda: containers.plan("docker", settings)
+    ),
 }
 """Of the tiers on this machine."""
 
@@ -125,11 +133,12 @@ class Sandboxes:
 
     async def _chosen(self) -> str:
         asked = self.settings.tier
+        automatic = AUTOMATIC if self.settings.image is None else containers.ENGINES
         lacks: list[str] = []
-        for tier in AUTOMATIC if asked == "auto" else (asked,):
+        for tier in automatic if asked == "auto" else (asked,):
             try:
                 async with allowance().starting:
-                    await _probe(self._make(tier), self.settings.limits)
+                    await _probe(self._make(tier), self.settings)
             except SandboxFailed as error:
                 lacks.append(f"{tier}: {error}")
             else:
@@ -138,18 +147,19 @@ class Sandboxes:
         raise SandboxFailed(f"no sandbox works here ({'; '.join(lacks)})")
 
 
-async def _probe(sandbox: Startable, limits: SandboxLimits) -> None:
+async def _probe(sandbox: Startable, settings: SandboxSettings) -> None:
     if not isinstance(sandbox, ProcessSandbox):
         await sandbox.start()
         return await sandbox.close()
     try:
-        result = await sandbox.run(PROBE, PROBE_S)
+        probe = PROBE if settings.image is None else containers.PROBE
+        result = await sandbox.run(probe, PROBE_S)
     finally:
         await sandbox.close()
     if result.status in (CellStatus.MEMORY, CellStatus.LOST):
         raise SandboxFailed(
             f"the interpreter does not live through its first cell ({result.status}); memory_mib:"
-            f" {limits.memory_mib} may be too little for it"
+            f" {settings.limits.memory_mib} may be too little for it"
         )
     if (result.status, result.output) != (CellStatus.OK, CLOSED):
         raise SandboxFailed(f"its walls have holes: {result.status} {result.output[-200:]}")

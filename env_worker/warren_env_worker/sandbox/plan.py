@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from warren.workbench.cells import SandboxFailed
@@ -25,6 +25,9 @@ class Plan:
     """The command, given the descriptor of the socket to the host."""
     descriptors: Sequence[int]
     """What the command inherits; to be closed once it runs."""
+    variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
+    """All that it gets of ours."""
+    start_s: float = START_S
 
 
 def interpreter(settings: SandboxSettings) -> str:

@@ -18,7 +18,7 @@ from warren.isolation.errors import CannotIsolate
 from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.sandbox.inside.session import MAX_CODE_BYTES
-from warren_env_worker.sandbox.plan import START_S, Plan
+from warren_env_worker.sandbox.plan import Plan
 
 GRACE_S = 25.0
 """How long after a cell's limit its session may take to sweep up and answer."""
@@ -91,12 +91,12 @@ async def _started(plan: Plan) -> Child:
         child = await Child.launch(
             f"the {plan.tier} sandbox",
             plan.program,
-            variables={"PATH": os.defpath},
+            variables=plan.variables,
             descriptors=plan.descriptors,
             log_path=Path(f"/proc/self/fd/{complaints}"),
         )
         try:
-            async with asyncio.timeout(START_S):
+            async with asyncio.timeout(plan.start_s):
                 await child.receive()
         except BaseException as error:
             child.kill()

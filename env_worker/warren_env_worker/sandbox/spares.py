@@ -35,6 +35,10 @@ class Spares:
         self._starting: list[object] = []
         self._under_way: set[asyncio.Task[None]] = set()
 
+    @property
+    def n_waiting(self) -> int:
+        return len(self._waiting)
+
     def take(self, kind: object) -> Waiting | None:
         """One of this kind that is alive; None where there is none."""
         for entry in [each for each in self._waiting if each[0] is kind]:

@@ -28,6 +28,8 @@ from warren_schemas.text.explain import explain
 
 MAX_KINDS = 64
 """Of sandboxes whose tier is remembered."""
+N_SPARES = 4
+"""A bare session takes some 10 MiB."""
 ResultT = TypeVar("ResultT")
 
 
@@ -91,10 +93,6 @@ class WorkbenchServer:
 def shared_server(process: int) -> WorkbenchServer:
     """The one of this process."""
     return WorkbenchServer(N_SPARES)
-
-
-N_SPARES = 4
-"""A bare session takes some 10 MiB."""
 
 
 async def _compared(asked: Fields) -> str:

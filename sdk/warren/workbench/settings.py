@@ -16,7 +16,8 @@ from warren_schemas.config.sandbox import (
 from warren_schemas.fields.secret_variables import SecretVariable
 
 MIB = 1 << 20
-Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http"]
+Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http", "podman", "docker"]
+_CONTAINERS = ("podman", "docker")
 
 
 class SandboxLimits(Frozen):
@@ -36,14 +37,19 @@ class SandboxLimits(Frozen):
 
 class SandboxSettings(Frozen):
     tier: Tier = "auto"
-    """`auto` takes the first of bubblewrap, landlock and monty that works here."""
+    """`auto` takes the first of bubblewrap, landlock and monty that works here; with an image, of podman and docker."""
+    image: str | None = Field(
+        default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:@-]*$", max_length=255
+    )
+    """A container image with Python, which is there already; for the tiers podman and docker."""
     url: str | None = None
     """Of a service that speaks SandboxFusion's `/run_code`; for the tier http."""
     key_variable: SecretVariable | None = None
     """Environment variable with the key of that service, sent as `Authorization: Bearer <key>`; it
     begins with `WARREN_SECRET_`."""
     python: str | None = None
-    """The interpreter within; None: this one if it lies below /usr, else /usr/bin/python3."""
+    """The interpreter within; None: this one if it lies below /usr, else /usr/bin/python3. With an image: one of its own,
+    python3 unless named."""
     libraries: str | None = None
     """A folder made by `pip install --target`; what lies in it can be imported within."""
     limits: SandboxLimits = Field(default_factory=SandboxLimits)
@@ -52,6 +58,12 @@ class SandboxSettings(Frozen):
     def _addressed(self) -> Self:
         if (self.tier == "http") != (self.url is not None):
             raise ValueError("url: needed for the tier http, and for no other")
+        if self.image is not None and self.tier not in ("auto", *_CONTAINERS):
+            raise ValueError(f"image: has no effect with the tier {self.tier}; leave the tier out")
+        if self.image is None and self.tier in _CONTAINERS:
+            raise ValueError(f"image: needed for the tier {self.tier}")
+        if self.image is not None and self.libraries is not None:
+            raise ValueError("libraries: has no effect with an image; install them in the image")
         if self.key_variable is not None and self.url is None:
             raise ValueError("key_variable: goes with a url")
         return self

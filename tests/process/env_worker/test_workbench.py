@@ -4,7 +4,6 @@ import asyncio
 import importlib.util
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 from tests.support.crowd import below
 from tests.support.hosting import Player, hosting, observed, refused
 from tests.support.interacting import spec
-from tests.support.lent_environments import MARK, Cells, CellsLater, pids_called
-from tests.support.patience import PATIENCE_S
+from tests.support.lent_environments import MARK, Cells, CellsLater, become, pids_called
 from tests.support.tutorial import block_with
 
 import warren.environment
@@ -45,13 +43,6 @@ async def begun(host: Host, **config: object) -> Player:
 async def answered(player: Player, action: str) -> str:
     (message,) = (await observed(player.step(action))).messages
     return str(message[1])
-
-
-async def become(reached: Callable[[], bool]) -> None:
-    """Processes of others say nothing when they end: we look."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not reached():  # noqa: ASYNC110 - nothing tells us
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("class_name", CLASSES)

@@ -15,12 +15,26 @@ import socket
 import struct
 import sys
 import traceback
-from typing import Any, Dict, Optional  # noqa: UP035 - runs on old Pythons
+from typing import Any, Dict, Optional, Union  # noqa: UP035 - runs on old Pythons
 
 LENGTH = struct.Struct("<I")
 NUMBER = struct.Struct("<I")
 MAX_CODE_BYTES = 65_536
 N_FRAMES_SHOWN = 8
+
+
+class Pipes:
+    """Standard input and output, as far as a socket is used here."""
+
+    def recv(self, n_bytes: int) -> bytes:
+        return os.read(0, n_bytes)
+
+    def sendall(self, data: bytes) -> None:
+        while data:
+            data = data[os.write(1, data) :]
+
+
+Connection = Union[socket.socket, Pipes]  # noqa: UP007 - runs on old Pythons
 
 
 def serve(control: socket.socket) -> None:
@@ -39,7 +53,7 @@ def serve(control: socket.socket) -> None:
             _say(control, _run(packet, names))
 
 
-def receive(connection: socket.socket) -> Optional[Dict[str, Any]]:  # noqa: UP006, UP045
+def receive(connection: Connection) -> Optional[Dict[str, Any]]:  # noqa: UP006, UP045
     """The next object from the host; None at the end."""
     head = _exactly(connection, LENGTH.size)
     if head is None:
@@ -48,12 +62,12 @@ def receive(connection: socket.socket) -> Optional[Dict[str, Any]]:  # noqa: UP0
     return None if body is None else json.loads(body)
 
 
-def send(connection: socket.socket, message: Dict[str, Any]) -> None:  # noqa: UP006
+def send(connection: Connection, message: Dict[str, Any]) -> None:  # noqa: UP006
     body = json.dumps(message).encode()
     connection.sendall(LENGTH.pack(len(body)) + body)
 
 
-def _exactly(connection: socket.socket, n_bytes: int) -> Optional[bytes]:  # noqa: UP045
+def _exactly(connection: Connection, n_bytes: int) -> Optional[bytes]:  # noqa: UP045
     data = b""
     while len(data) < n_bytes:
         part = connection.recv(n_bytes - len(data))

@@ -1,6 +1,7 @@
 """The supervisor: takes cells from the host, holds them to their limits, sweeps up after them.
 
-Started as `python <archive> <socket> <filter or -1> <limits as JSON>`. Invariants: every cell gets
+Started as `python <archive> <socket> <filter or -1> <limits as JSON>`; a socket of -1 stands for standard input and
+output. Invariants: every cell gets
 one reply within its time limit and a few seconds; when it is sent no process but the session lives,
 and that one is stopped; what the session says is believed about itself and nothing else.
 """
@@ -191,7 +192,7 @@ def main() -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # so that nobody inside can trace or read us
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     _, descriptor, program, limits = sys.argv
-    host = socket.socket(fileno=int(descriptor))
+    host = session.Pipes() if int(descriptor) < 0 else socket.socket(fileno=int(descriptor))
     supervisor = Supervisor(json.loads(limits), _read(int(program)))
     session.send(host, {"status": "ready"})
     try:
@@ -200,7 +201,7 @@ def main() -> None:
         tree.sweep(keep=0)
 
 
-def _serve(host: socket.socket, supervisor: Supervisor) -> None:
+def _serve(host: session.Connection, supervisor: Supervisor) -> None:
     while True:
         request = session.receive(host)
         if request is None:

@@ -1,0 +1,120 @@
+"""Walls from a container of an image that the operator allows: by Podman, or by Docker.
+
+It has no network, a root file system that nobody can write, `/tmp` in memory, no capabilities and a user without rights;
+the engine's own seccomp filter holds. The image needs Python 3 with `ctypes`; our session runs in it as process 1, and
+speaks over the container's standard input and output.
+
+Invariants: no image is pulled, so that a config sends this machine nowhere; a container ends once its input does, so
+that none outlives whoever started it, but for the time that a cell may still take.
+"""
+
+import base64
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Literal
+
+from warren.workbench.cells import SandboxFailed
+from warren.workbench.settings import SandboxSettings
+from warren_env_worker.sandbox.archive import inside
+from warren_env_worker.sandbox.plan import N_OPEN_FILES, Plan, limits_as_text
+
+Engine = Literal["podman", "docker"]
+ENGINES: tuple[Engine, ...] = ("podman", "docker")
+"""In the order in which they are tried."""
+START_S = 120.0
+"""Some storage drivers copy the image for each container."""
+PROBE = """
+import os
+def closed(what, *arguments):
+    try:
+        what(*arguments)
+    except OSError:
+        return True
+print(os.getuid() != 0, set(os.listdir("/sys/class/net")) <= {"lo"}, closed(open, "/warren", "w"),
+    closed(os.setuid, 0), closed(os.chroot, "/"))
+"""
+
+_USER = "65534:65534"
+_N_OWN_PROCESSES = 8
+"""Of ours and of the engine's."""
+_MAX_OF_USER = 1 << 15
+"""Processes of the user, whom other containers share: the engine counts those of this one."""
+_VARIABLES = {
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MPLBACKEND": "Agg",
+}
+_PASSED = ("HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+_PASSED_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_")
+_JOIN = "import os, sys; os.dup2(int(sys.argv[1]), 0); os.dup2(0, 1); os.execvp(sys.argv[2], sys.argv[2:])"
+"""Run a program with a socket as its input and output."""
+_BOOT = """
+# What follows empties /tmp when a cell fills it: never where that is not a container's own.
+import base64, os, sys
+if os.getpid() != 1 or not os.path.ismount("/tmp"):
+    sys.exit("this is no container: its engine has not built the walls that it was told")
+path, (_, archive, limits) = "/tmp/warren.zip", sys.argv
+with open(path, "wb") as file:
+    file.write(base64.b64decode(archive))
+sys.path.insert(0, path)
+sys.argv[:] = [path, "-1", "-1", limits]
+from warren_env_worker.sandbox.inside import supervisor
+os.unlink(path)
+supervisor.main()
+"""
+
+
+def plan(engine: Engine, settings: SandboxSettings) -> Plan:
+    """Raises `SandboxFailed`."""
+    program = shutil.which(engine)
+    if program is None:
+        raise SandboxFailed(f"{engine} is not installed")
+    assert settings.image is not None
+    limits = limits_as_text(settings, disk="/tmp", n_processes=_MAX_OF_USER)
+    started = [
+        *(program, "run", *_walls(settings)),
+        *("--entrypoint", settings.python or "python3", settings.image),
+        *("-s", "-S", "-c", _BOOT, base64.b64encode(inside()).decode(), limits),
+    ]
+    return Plan(
+        engine,
+        lambda socket: [sys.executable, "-I", "-S", "-c", _JOIN, str(socket), *started],
+        (),
+        variables=_variables(),
+        start_s=START_S,
+    )
+
+
+def _walls(settings: SandboxSettings) -> list[str]:
+    limits = settings.limits
+    memory = f"{limits.memory_mib}m"
+    variables = [
+        part for name, value in _VARIABLES.items() for part in ("--env", f"{name}={value}")
+    ]
+    return [
+        *("--rm", "--interactive", "--pull", "never", "--log-driver", "none"),
+        *("--network", "none", "--read-only", "--cap-drop", "ALL"),
+        *("--security-opt", "no-new-privileges", "--user", _USER, "--hostname", "sandbox"),
+        *("--memory", memory, "--memory-swap", memory),
+        *("--pids-limit", str(limits.processes + _N_OWN_PROCESSES)),
+        *("--ulimit", f"nofile={N_OPEN_FILES}:{N_OPEN_FILES}", "--ulimit", "core=0:0"),
+        *("--ulimit", f"nproc={_MAX_OF_USER}:{_MAX_OF_USER}"),
+        *("--tmpfs", f"/tmp:rw,nosuid,nodev,size={limits.disk_mib}m,mode=1777"),
+        *("--shm-size", "1m", "--workdir", "/tmp", *variables),
+    ]
+
+
+def _variables() -> Mapping[str, str]:
+    """Those that say where the engine is, and none of ours."""
+    told = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED or name.startswith(_PASSED_PREFIXES)
+    }
+    return {**told, "PATH": os.environ.get("PATH", os.defpath)}

@@ -1,0 +1,122 @@
+"""Sandboxes in containers, up to the engine's program: a program of ours stands for it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from tests.support.interacting import spec
+
+from warren.environment import ConfigError
+from warren.workbench import SandboxFailed, SandboxSettings
+from warren_env_worker.reach.granting import granted
+from warren_env_worker.reach.reach import TRUSTED, Reach
+from warren_env_worker.sandbox import containers
+from warren_env_worker.sandbox.opening import Sandboxes
+from warren_env_worker.sandbox.plan import limits_as_text
+from warren_schemas.operator_policy import OperatorPolicy
+
+SETTINGS = SandboxSettings.model_validate(
+    {"image": "python:3.12", "tier": "docker", "limits": {"memory_mib": 100, "processes": 5}}
+)
+ENGINE = """#!{python}
+import os, sys
+at = sys.argv.index("python:3.12")
+with open({log!r}, "w") as file:
+    file.write("\\n".join(sys.argv[1:at + 1]))
+if {pulled!r}:
+    os.execv("{python}", ["python3", *sys.argv[at + 1:]])
+sys.exit("Unable to find image 'python:3.12' locally")
+"""
+
+
+def engine(folder: Path, monkeypatch: pytest.MonkeyPatch, *, pulled: bool) -> Path:
+    """A `docker` that writes down its arguments, and runs what is to be run without any wall."""
+    log, program = folder / "told", folder / "docker"
+    program.write_text(ENGINE.format(python=sys.executable, log=str(log), pulled=pulled))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
+    return log
+
+
+async def test_the_engine_is_told_of_walls_and_limits_and_pulls_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = engine(tmp_path, monkeypatch, pulled=False)
+    with pytest.raises(SandboxFailed, match=r"docker: .*Unable to find image"):
+        await Sandboxes(SETTINGS, TRUSTED).open()
+    told = log.read_text().splitlines()
+    assert told[0] == "run"
+    for option, value in [
+        ("--network", "none"), ("--pull", "never"), ("--cap-drop", "ALL"), ("--memory", "100m"),
+        ("--memory-swap", "100m"), ("--pids-limit", "13"), ("--user", "65534:65534"),
+        ("--security-opt", "no-new-privileges"), ("--entrypoint", "python3"),
+        ("--tmpfs", "/tmp:rw,nosuid,nodev,size=64m,mode=1777"),
+    ]:  # fmt: skip
+        assert told[told.index(option) + 1] == value
+    assert {"--rm", "--read-only", "--interactive"} <= set(told)
+    assert told[-1] == "python:3.12"
+    assert not any(part.startswith("--volume") or part == "--privileged" for part in told)
+
+
+async def test_an_engine_that_builds_no_walls_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine(tmp_path, monkeypatch, pulled=True)
+    with pytest.raises(SandboxFailed, match=r"docker: .*this is no container"):
+        await Sandboxes(SETTINGS, TRUSTED).open()
+
+
+async def test_without_an_engine_the_lack_of_both_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    settings = SandboxSettings(image="python:3.12")
+    with pytest.raises(SandboxFailed, match="podman: podman is not installed; docker: docker is"):
+        await Sandboxes(settings, TRUSTED).open()
+
+
+def test_the_engine_gets_no_credential_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine(tmp_path, monkeypatch, pulled=True)
+    monkeypatch.setenv("WARREN_BROKER_URL", "amqp://user:password@host")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere")
+    variables = containers.plan("docker", SETTINGS).variables
+    assert variables["DOCKER_HOST"] == "unix:///somewhere"
+    assert not [name for name in variables if name.startswith("WARREN")]
+
+
+def test_only_images_that_the_operator_lists_are_run() -> None:
+    policy = OperatorPolicy.model_validate({"sandbox": {"images": ["python:3.12"]}})
+    reach = granted(policy, spec("cells")).reach
+    assert Sandboxes(SETTINGS, reach).settings.image == "python:3.12"
+    with pytest.raises(ConfigError, match=r"image: python:3\.12 is none that"):
+        Sandboxes(SETTINGS, Reach())
+    own = SandboxSettings.model_validate(
+        {"image": "python:3.12", "python": "/opt/python", "limits": {"memory_mib": 100}}
+    )
+    assert Sandboxes(own, reach).settings.python == "/opt/python", "it is the image's own"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"tier": "docker"}, "image: needed for the tier docker"),
+        ({"tier": "monty", "image": "a"}, "image: has no effect with the tier monty"),
+        ({"image": "a", "libraries": "/opt/lib"}, "libraries: has no effect with an image"),
+        ({"image": "--privileged"}, "image"),
+        ({"image": "a b"}, "image"),
+        ({"image": ""}, "image"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        SandboxSettings.model_validate(given)
+
+
+def test_the_limits_within_leave_the_number_of_processes_to_the_engine() -> None:
+    told = limits_as_text(SETTINGS, disk="/tmp", n_processes=1 << 15)
+    assert '"RLIMIT_NPROC": 32768' in told
+    assert '"n_processes": 5' in told
