@@ -9,6 +9,7 @@ Invariants: a policy is whole or not there; tied weights are stored once; weight
 """
 
 import json
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -61,6 +62,16 @@ class PolicyView:
         return sum(tensor.nbytes for tensor in self.tensors.values())
 
 
+class Staged:
+    """A folder that an engine wrote ahead of a policy's use; gone with the last who holds this, unless it was moved."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __del__(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyFiles:
     """A policy as it was read: `tensors` on the CPU, by the names of the files."""
@@ -69,6 +80,7 @@ class PolicyFiles:
     tensors: dict[str, Tensor]
     adapter_config: dict[str, object] | None
     """Contents of `adapter_config.json`; None for full weights."""
+    staged: Staged | None = None
 
 
 def view_policy(model: "PreTrainedModel | PeftModel") -> PolicyView:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from tests.support.engines import (
 from tests.support.sampling import adapter, nudged, with_weights
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.sampler.engines.port import PolicyUnusable, Refusal, Request
+from warren_gpu_worker.sampler.engines.port import PolicyUnusable, Refusal, Request, Stager
 from warren_gpu_worker.weights import PolicyFiles
 from warren_schemas.config import Sampling
 
@@ -54,6 +55,23 @@ def test_many_adapters_at_once_do_not_leak(bench: Bench) -> None:
     for request in requests:
         answer = completed(done[request.id])
         assert gap(models[request.id], request, answer) < EXACT
+
+
+def test_what_was_staged_on_another_thread_is_what_samples(bench: Bench) -> None:
+    """Of two that were staged the second is loaded, and of the first nothing is left."""
+    key, engine = bench.key(), bench.engine
+    files, model = adapter(bench.base, 7)
+    with ThreadPoolExecutor(1) as threads:
+        dropped, staged = (
+            threads.submit(engine.stage, each).result() if isinstance(engine, Stager) else each
+            for each in (adapter(bench.base, 8)[0], files)
+        )
+    engine.load(key, 1, staged)
+    folder = dropped.staged.folder if dropped.staged else None
+    del dropped
+    assert folder is None or not folder.exists()
+    (request,) = bench.submit(key, Sampling(max_tokens=6))
+    assert gap(model, request, completed(bench.finish()[request.id])) < EXACT
 
 
 def test_loading_more_adapters_than_run_at_once_disturbs_nobody(bench: Bench) -> None:

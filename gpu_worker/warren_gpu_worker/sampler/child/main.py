@@ -37,7 +37,7 @@ from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Turns
 from warren_gpu_worker.sampler.engines.choice import OpenEngine, open_engine
-from warren_gpu_worker.sampler.engines.port import Refusal, Sleeper
+from warren_gpu_worker.sampler.engines.port import Refusal, Sleeper, Stager
 from warren_gpu_worker.sampler.engines.start_failures import start_failure
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.sampler.messages import (
@@ -81,6 +81,7 @@ class _Looked:
     outcome: Seen | Refusal
 
 
+_Stage = Callable[[PolicyFiles], PolicyFiles]
 _Event = bytes | _Fetched | _Looked | _HungUp
 
 
@@ -216,7 +217,8 @@ class SamplerChild:
         self._channel.send(pack(Report(answers, self._engine.statistics(), is_asleep)))
 
     def _start_fetch(self, source: PolicySource) -> None:
-        self._fetches.submit(_fetch, source, self._events.put)
+        stage = self._engine.stage if isinstance(self._engine, Stager) else _as_they_are
+        self._fetches.submit(_fetch, source, stage, self._events.put)
 
 
 def _wakes(event: _Event) -> bool:
@@ -234,19 +236,23 @@ def _look(image_cache: ImageCache, turn: TurnRequest, put: Callable[[_Event], No
     put(_Looked(turn, outcome))
 
 
-def _fetch(source: PolicySource, put: Callable[[_Event], None]) -> None:
+def _as_they_are(files: PolicyFiles) -> PolicyFiles:
+    return files
+
+
+def _fetch(source: PolicySource, stage: _Stage, put: Callable[[_Event], None]) -> None:
     """In a fetching thread: the files, or the reason why not, as an event."""
-    put(_Fetched(source, _try_to_fetch(source)))
+    put(_Fetched(source, _try_to_fetch(source, stage)))
 
 
-def _try_to_fetch(source: PolicySource) -> PolicyFiles | str:
+def _try_to_fetch(source: PolicySource, stage: _Stage) -> PolicyFiles | str:
     if source.url is None:
         return "it has no address"
     reason = ""
     for delay_s in _FETCH_DELAYS_S:
         time.sleep(delay_s)
         try:
-            files = fetch_policy(source.url)
+            files = stage(fetch_policy(source.url))
             return pinned(files) if torch.cuda.is_initialized() else files
         except Exception as error:  # any store's own errors: each becomes a refusal
             log.debug("fetching %s", source.url, exc_info=True)

@@ -221,6 +221,15 @@ class Engine(Protocol):
 
 
 @runtime_checkable
+class Stager(Protocol):
+    """An engine that can do a part of `load` beforehand."""
+
+    def stage(self, files: "PolicyFiles") -> "PolicyFiles":
+        """The same files, to be loaded sooner. On any thread, while others sample. Raises `PolicyUnusable`."""
+        ...
+
+
+@runtime_checkable
 class Sleeper(Protocol):
     """An engine that can lend its device's memory to somebody else.
 

@@ -20,7 +20,7 @@ from warren_gpu_worker.memory_folder import Scratch
 from warren_gpu_worker.sampler.engines.port import PolicyKey, PolicyUnusable
 from warren_gpu_worker.sampler.engines.vllm.adapter_files import parent_with_space, write_adapter
 from warren_gpu_worker.sampler.engines.vllm.files import Files
-from warren_gpu_worker.weights import PolicyFiles
+from warren_gpu_worker.weights import PolicyFiles, Staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class AdapterCache:
         self._adapters: dict[PolicyKey, LoadedAdapter] = {}  # the least recently used comes first
         self._numbers = count(1)
         self._loads = count(1)
+        self._stages = count(1)
         self._scratch = Scratch("warren-adapters", parent_with_space(memory_bytes))
         self._files = Files(engine, self._scratch, n_machines)
         self._folder = self._files.folder
@@ -73,14 +74,20 @@ class AdapterCache:
         self._adapters[key] = adapter
         return adapter
 
+    def stage(self, files: PolicyFiles) -> Staged:
+        """Write an adapter where vLLM reads it, on any thread. Raises `PolicyUnusable`."""
+        folder = self._folder / f"staged-{next(self._stages)}"
+        write_adapter(files, folder)
+        return Staged(folder)
+
     def load(self, key: PolicyKey, version: int, files: PolicyFiles) -> None:
         """Raises `PolicyUnusable`, and then nothing has changed."""
         if not self._max_adapters:  # vLLM was started for none
             raise PolicyUnusable("this sampler takes no adapters: its vllm.max_adapters is 0")
         known = self._adapters.get(key)
         number = known.handle.lora_int_id if known else next(self._numbers)
-        draft = self._folder / f"{number}.draft"
-        write_adapter(files, draft)
+        staged = files.staged or self.stage(files)
+        draft = staged.folder
         name = f"{key.model}@{version}#{next(self._loads)}"
         try:
             self._files.spread(draft)

@@ -13,7 +13,7 @@ happens while no token is made, so the version of a token is known from the mome
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import cast
 
 from vllm.engine.arg_utils import EngineArgs
@@ -67,8 +67,7 @@ class VllmEngine:
         if self._is_one_process:  # others could not tell it what they kept
             arguments |= {"logits_processors": [mask_processor(self._kept_sets)]}
         self._engine = LLMEngine.from_engine_args(EngineArgs(**arguments))  # pyright: ignore[reportArgumentType]
-        n_machines = place.nnodes if place else 1
-        self._replace_weights = replacing(self._engine, settings.vllm.n_gpus, n_machines)
+        self._replace_weights = replacing(self._engine, settings)
         self._context_length = startup.told_context(self._engine.model_config.max_model_len, folder)
         self._n_vocabulary = startup.vocabulary_size(folder)
         self._endings = endings
@@ -79,7 +78,7 @@ class VllmEngine:
             settings.vllm.max_adapters,
             settings.policy_memory_bytes,
             self._shapes.zero_adapter() if startup.needs_zero_adapter(settings) else None,
-            n_machines,
+            settings.sampler_machines,
         )
         self._sets = WeightSets(settings.policy_memory_bytes)
         self._base_versions: dict[PolicyKey, int] = {}
@@ -131,6 +130,9 @@ class VllmEngine:
         self._base_versions.pop(policy, None)
         self._adapters.evict_unused(busy := self._busy() | {policy})
         self._sets.evict_unused(busy)
+
+    def stage(self, files: PolicyFiles) -> PolicyFiles:
+        return replace(files, staged=self._adapters.stage(files)) if files.kind == "lora" else files
 
     def unload(self, policy: PolicyKey) -> None:
         self._adapters.unload(policy)

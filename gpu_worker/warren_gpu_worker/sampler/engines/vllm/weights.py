@@ -14,6 +14,7 @@ from vllm.v1.engine.llm_engine import LLMEngine
 
 from warren_gpu_worker.memory_folder import Scratch
 from warren_gpu_worker.sampler.engines.vllm.files import Files
+from warren_gpu_worker.settings import GpuWorkerSettings
 
 ReplaceWeights = Callable[[dict[str, Tensor] | None], None]
 """Take these tensors, by the names of the files; None: those of the model's own folder."""
@@ -32,10 +33,10 @@ class _ModelConfig(Protocol):
     """The folder that the model was loaded from at first: vLLM forgets it as the model's own when it loads from another."""
 
 
-def replacing(engine: LLMEngine, n_gpus: int, n_machines: int) -> ReplaceWeights:
-    if n_gpus == 1:
+def replacing(engine: LLMEngine, settings: GpuWorkerSettings) -> ReplaceWeights:
+    if settings.vllm.n_gpus == 1:
         return lambda tensors: _replace_here(engine, tensors)
-    files = Files(engine, Scratch("warren-weights"), n_machines)
+    files = Files(engine, Scratch("warren-weights"), settings.sampler_machines)
     return lambda tensors: _replace_everywhere(engine, files, tensors)
 
 
