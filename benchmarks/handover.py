@@ -23,7 +23,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.sampler.engines.choice import open_engine
-from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Request
+from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Request, Stager
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
 from warren_gpu_worker.settings import EngineName, GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.weights import (
@@ -111,7 +111,7 @@ def pauses(engine: Engine, url: str) -> tuple[float, float, float]:
     )
     steps = [timed(engine.step) for _ in range(N_BEFORE)]
     found: list[PolicyFiles] = []
-    fetching = threading.Thread(target=lambda: found.append(fetch_policy(url)))
+    fetching = threading.Thread(target=lambda: found.append(staged(engine, url)))
     fetching.start()
     while fetching.is_alive() and engine.has_work:
         steps.append(timed(engine.step))
@@ -120,6 +120,12 @@ def pauses(engine: Engine, url: str) -> tuple[float, float, float]:
     while engine.has_work:
         engine.step()
     return float(np.median(steps)), max(steps[N_BEFORE:], default=0.0), loading_s
+
+
+def staged(engine: Engine, url: str) -> PolicyFiles:
+    """As a sampler fetches it."""
+    files = fetch_policy(url)
+    return engine.stage(files) if isinstance(engine, Stager) else files
 
 
 def adapted(model: Qwen3ForCausalLM) -> PeftModel:
