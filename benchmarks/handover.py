@@ -102,8 +102,9 @@ def opened(name: EngineName, folder: str, kind: PolicyKind) -> Engine:
     return open_engine(folder, settings, Endings([1], str))
 
 
-def pauses(engine: Engine, url: str) -> tuple[float, float, float]:
-    """Seconds of a usual step, of the longest one while a version is fetched beside it, and of loading it."""
+def pauses(engine: Engine, url: str) -> tuple[float, float, float, float]:
+    """Seconds of a usual step, of the longest one while a version is fetched beside it as samplers do, of loading
+    that, and of loading one that was only fetched."""
     engine.load(KEY, 1, fetch_policy(url))
     prompts = np.random.default_rng(0).integers(3, 8192, (N_TURNS, 16)).astype(np.int32)
     engine.add_requests(
@@ -117,13 +118,14 @@ def pauses(engine: Engine, url: str) -> tuple[float, float, float]:
         steps.append(timed(engine.step))
     fetching.join()
     loading_s = timed(lambda: engine.load(KEY, 2, found[0]))
-    while engine.has_work:
-        engine.step()
-    return float(np.median(steps)), max(steps[N_BEFORE:], default=0.0), loading_s
+    fetched = fetch_policy(url)
+    at_once_s = timed(lambda: engine.load(KEY, 3, fetched))
+    engine.cancel(range(N_TURNS))
+    longest_s = max(steps[N_BEFORE:], default=0.0)
+    return float(np.median(steps)), longest_s, loading_s, at_once_s
 
 
 def staged(engine: Engine, url: str) -> PolicyFiles:
-    """As a sampler fetches it."""
     files = fetch_policy(url)
     return engine.stage(files) if isinstance(engine, Stager) else files
 
@@ -142,7 +144,8 @@ def tell_pauses(model: Qwen3ForCausalLM, store: Path) -> Table:
     urls: dict[PolicyKind, str] = {kind: (store / kind).as_uri() for kind in WEIGHTS_FILE}
     write_policy(view_policy(model), urls["full"])
     write_policy(view_policy(adapted(model)), urls["lora"])
-    table = Table("engine", "weights", "ms of a step", "longest while fetching", "ms to load")
+    columns = ("ms of a step", "longest while fetching", "ms to load", "where nothing was staged")
+    table = Table("engine", "weights", *columns)
     for name in ("transformers", "vllm"):
         for kind, url in urls.items():
             found = pauses(opened(name, folder, kind), url)
