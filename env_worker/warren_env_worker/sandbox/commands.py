@@ -66,11 +66,13 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
     from warren_env_worker.reach.reach import TRUSTED
     from warren_env_worker.sandbox.opening import Sandboxes
     from warren_env_worker.sandbox.server import make_app
+    from warren_env_worker.sandbox.spares import N_SPARES, Spares
     from warren_schemas.text.explain import explain
 
+    spares = Spares(N_SPARES)
     try:
         settings = SandboxSettings.model_validate(given)
-        sandboxes = Sandboxes(settings, TRUSTED)
+        sandboxes = Sandboxes(settings, TRUSTED, spares=spares)
         await (await sandboxes.open()).close()
     except ValidationError as error:
         raise ConfigurationError("These settings won't do", details=explain(error)) from error
@@ -85,3 +87,4 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
         await asyncio.get_running_loop().create_future()
     finally:
         await runner.cleanup()
+        await spares.close()

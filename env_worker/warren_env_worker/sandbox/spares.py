@@ -13,6 +13,8 @@ from typing import Protocol
 from warren.workbench.cells import SandboxFailed
 from warren_env_worker.sandbox.port import Sandbox
 
+N_SPARES = 4
+"""Of a process that lends them to others; a bare session takes some 10 MiB."""
 IDLE_S = 120.0
 
 log = logging.getLogger(__name__)

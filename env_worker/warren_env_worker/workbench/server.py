@@ -20,7 +20,7 @@ from warren.workbench.verdict import AnswerForm, VerificationFailed
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
-from warren_env_worker.sandbox.spares import Spares
+from warren_env_worker.sandbox.spares import N_SPARES, Spares
 from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import compare, verify
 from warren_env_worker.workbench.frames import Fields, heard, packed
@@ -28,8 +28,6 @@ from warren_schemas.text.explain import explain
 
 MAX_KINDS = 64
 """Of sandboxes whose tier is remembered."""
-N_SPARES = 4
-"""A bare session takes some 10 MiB."""
 ResultT = TypeVar("ResultT")
 
 
