@@ -1,8 +1,8 @@
 """An environment whose actions have a type.
 
 Invariants: `act` gets values of the type alone, and words that can't be read never raise: they are answered with a
-sentence or end the episode, as the class says, and count in the metric `unreadable`. What the policy sampled is never
-rewritten.
+sentence, or end the episode once there were too many, and count in the metric `unreadable`. What the policy sampled is
+never rewritten.
 """
 
 import inspect
@@ -10,15 +10,13 @@ from abc import abstractmethod
 from collections.abc import Awaitable
 from dataclasses import replace
 from functools import cache
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from typing_extensions import get_original_bases
 
 from warren.actions.following import then
 from warren.actions.reader import ActionReader, ActionT, Unreadable
 from warren.environment import Env, StepResult, TaskT
-
-_NO_ACTIONS = (0, 0)
 
 
 class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
@@ -32,12 +30,14 @@ class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
     action_pattern: ClassVar[str | None] = None
     """A regular expression for the words: its named groups are the fields, its last match counts. None: JSON for
     a type with fields, the bare words for a text, a number or a choice."""
-    on_unreadable: ClassVar[Literal["answer", "end"]] = "answer"
-    """Whether words that can't be read are answered with a sentence, or end the episode."""
+    max_unreadable: ClassVar[int] = 8
+    """So many actions of an episode that can't be read are answered with a sentence; the next one ends it."""
     unreadable_reward: ClassVar[float] = 0.0
     """Of each turn whose words can't be read."""
     tells_form: ClassVar[bool] = True
     """Whether the system message says how to answer: the choices, or the JSON schema of the type."""
+    _n_actions: tuple[int, int] = (0, 0)
+    """So far, and how many of them could not be read."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -53,7 +53,7 @@ class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
 
     def unreadable(self, words: str, reason: str) -> StepResult | Awaitable[StepResult]:
         """What follows from words that can't be read; `reason` says why, for the policy."""
-        is_over = self.on_unreadable == "end"
+        is_over = self._n_actions[1] > self.max_unreadable
         told = "" if is_over else f"That can't be read as an action: {reason}"
         return StepResult(told, reward=self.unreadable_reward, done=is_over)
 
@@ -61,7 +61,7 @@ class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
         """Read the words, and take the action that they are."""
         read = self.reader().read(action)
         is_unreadable = isinstance(read, Unreadable)
-        n_actions, n_unreadable = getattr(self, "_n_actions", _NO_ACTIONS)
+        n_actions, n_unreadable = self._n_actions
         self._n_actions = n_actions + 1, n_unreadable + is_unreadable
         result = self.unreadable(action, read.reason) if is_unreadable else self.act(read.action)
         return then(result, self._counted)

@@ -131,13 +131,15 @@ def test_an_environment_gets_actions_and_counts_what_is_none() -> None:
     assert [result.metrics["unreadable"] for result in episode.results] == [0.0, 1 / 2, 1 / 3]
 
 
-def test_words_that_can_not_be_read_may_end_the_episode() -> None:
+def test_too_many_words_that_can_not_be_read_end_the_episode() -> None:
     class Strict(Board):
-        on_unreadable = "end"
+        max_unreadable = 0
         unreadable_reward = -1.0
 
     (result,) = play(Strict(), lambda _: "left").results
     assert result == StepResult(reward=-1.0, done=True, metrics={"unreadable": 1.0})
+    results = play(Board(), lambda _: "left").results
+    assert [result.done for result in results] == [False] * Board.max_unreadable + [True]
 
 
 def test_a_class_may_say_itself_what_follows() -> None:
