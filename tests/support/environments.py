@@ -55,13 +55,16 @@ class Letters(Env):
 
 
 class Sorted(Env[str]):
-    """With tasks, each of a category: the reward is 1 for the letter that is the task."""
+    """With tasks, each with an id and of a category: the reward is 1 for the letter that is the task."""
 
     name = "sorted"
     isolation = "shared"
 
     def tasks(self, split: str) -> list[str]:
         return list("abcdefgh")
+
+    def id_of(self, task: str) -> str:
+        return f"letter {task}"
 
     def reset(self, task: str, ctx: Context) -> str:
         self.letter = task

@@ -35,16 +35,16 @@ async def test_an_episode_from_reset_to_its_end() -> None:
         assert (last.reward, last.is_over) == (0.0, True)
 
 
-async def test_a_task_is_told_by_its_number_and_its_category() -> None:
+async def test_a_task_is_told_by_its_number_its_id_and_its_category() -> None:
     async with hosting("Sorted") as host:
-        found: dict[int | None, tuple[str, str | None]] = {}
+        found: dict[int | None, tuple[str, str | None, str | None]] = {}
         for index in range(8):
             task = TaskRef(split="train", index=index)
             answer = await observed(Player(host, spec("sorted", task=task)).reset())
-            found[answer.task_number] = (answer.messages[0][1], answer.category)
+            found[answer.task_number] = (answer.messages[0][1], answer.task_id, answer.category)
     assert found.keys() == set(range(8)), "each once in an epoch"
     assert found == {
-        number: (letter, "vowel" if letter in "aeiou" else "consonant")
+        number: (letter, f"letter {letter}", "vowel" if letter in "aeiou" else "consonant")
         for number, letter in enumerate("abcdefgh")
     }
 

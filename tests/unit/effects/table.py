@@ -148,6 +148,7 @@ ROWS: list[Row] = [
         probes.environment,
         environments__splits__shuffle=False,
         environments__splits__num_samples=2,
+        environments__splits__task_ids=["train/7", "train/2"],
     ),
     *(Row(f"sampling.{k}", v, "tokens", probes.sampled) for k, v in FULL_SAMPLING.items()),
     *(

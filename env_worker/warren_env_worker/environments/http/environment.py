@@ -76,7 +76,7 @@ class Http(Env[int | None]):
         beginning = Beginning(ctx.split, number, seed, ctx.member, dict(self.config))
         self.episode = HttpEpisode(server, beginning)
         begun = await self.episode.begin()
-        self.category, self.scores = begun.category, begun.scores
+        self.task_id, self.category, self.scores = begun.task_id, begun.category, begun.scores
         self.demonstration = begun.demonstration
         return shown(begun.messages)
 

@@ -51,6 +51,7 @@ class LiveEpisode:
             messages=messages,
             ids=ids,
             digest=contract.digest(messages, ids=ids),
+            task_id=contract.task_id(_told_id(environment, task)),
             category=contract.category(environment.category),
         )
 
@@ -113,3 +114,8 @@ class LiveEpisode:
     def let_go(self) -> None:
         """End what was lent to it."""
         self._workbench.close()
+
+
+def _told_id(environment: Env[Any], task: object) -> str | None:
+    """What `reset` said counts, or else what the task itself says."""
+    return environment.task_id if environment.task_id is not None else environment.id_of(task)

@@ -164,7 +164,7 @@ class Recording:
         """Which task a complete group plays, in every evaluation."""
         item = next(iter((*group.ended.values(), *group.lost.values())))
         of = None if self.terms is None else self.terms.datasets[item.spec.environment_number]
-        return recorded_task_key(item.spec, group.task_number, of)
+        return recorded_task_key(item.spec, group.task_id, group.task_number, of)
 
     def close(self, group: Group) -> None:
         """The group was consumed, or is of no use."""

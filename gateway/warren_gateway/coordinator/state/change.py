@@ -160,6 +160,7 @@ class Change:
                         "is_open": False,
                         "outcomes": outcomes,
                         "task_number": group.task_number,
+                        "task_id": group.task_id,
                         "category": group.category,
                     }
                     for group, outcomes in self.closed
@@ -243,6 +244,7 @@ def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> 
         "is_open": False,
         "outcomes": outcomes,
         "task_number": group.task_number,
+        "task_id": group.task_id,
         "category": group.category,
     }
 

@@ -25,7 +25,8 @@ class GroupRow(SQLModel, table=True):
     evaluation: int | None = None
     """Number of the run's evaluation that it is part of."""
     task_number: int | None = None
-    """Which task of its split's data it plays, and of what category; written when the group is consumed."""
+    """Which task of its split's data it plays, what it is called, and of what category; written when the group is consumed."""
+    task_id: str | None = None
     category: str | None = None
     n_members: int
     min_version: int

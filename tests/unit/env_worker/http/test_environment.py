@@ -180,11 +180,11 @@ async def test_a_score_is_asked_for_where_the_server_wants_that() -> None:
             await environment.close()
 
 
-async def test_demonstrations_and_categories_are_those_of_the_server() -> None:
-    server = FakeEnvServer(begun={"demonstration": "7", "category": "easy"})
+async def test_demonstrations_ids_and_categories_are_those_of_the_server() -> None:
+    server = FakeEnvServer(begun={"demonstration": "7", "task_id": "quiz-7", "category": "easy"})
     async with server.serving() as url:
         environment = await opened(url)
-        assert environment.category == "easy"
+        assert (environment.task_id, environment.category) == ("quiz-7", "easy")
         rng = environment.context.demonstration_rng(0)
         assert environment.demonstrate(rng) == "7"
         await environment.step("a")
