@@ -68,6 +68,8 @@ class TaskRef(Frozen):
     """Only so many tasks of the split are used; None: all."""
     task_ids: tuple[TaskId, ...] = ()
     """Only the tasks of the split with these ids are used, in this order; empty: all."""
+    level: int | None = Field(default=None, ge=0)
+    """How hard it is to be, where the run has a curriculum of levels."""
     row: TaskRow | None = None
     """What the task is, where it is a row of a data set; None: the environment knows it by its index."""
 

@@ -71,6 +71,8 @@ class Start:
     """What its config may reach, without the values of keys."""
     tag: str
     """Stands before what the episode prints."""
+    level: int | None = None
+    """Of its task, where the run has a curriculum of levels."""
     row: Row | None = None
     """The task, where it is a row of a data set."""
 

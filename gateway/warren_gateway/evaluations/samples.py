@@ -53,6 +53,7 @@ def task_key(group: GroupRow, config: TrainConfig) -> str:
         told_id=group.task_id,
         number=group.task_number,
         made_from=(config.seed, group.environment, group.task_index),
+        level=group.level,
     )
 
 

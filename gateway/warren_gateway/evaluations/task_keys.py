@@ -26,6 +26,7 @@ def key_of_task(
     told_id: str | None,
     number: int | None,
     made_from: tuple[object, ...],
+    level: int | None,
 ) -> str:
     """`told_id`: by the environment; `number`: in the data; `made_from`: what tells tasks apart that an environment makes itself."""
     known: list[object] = [environment, workers, config, split]
@@ -35,6 +36,8 @@ def key_of_task(
         known.append(told_id)
     else:
         known += made_from if number is None else [number]
+    if level is not None:
+        known.append({"level": level})
     text = orjson.dumps(known, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
@@ -59,4 +62,5 @@ def recorded_task_key(
         told_id=told_id,
         number=number,
         made_from=made_from,
+        level=spec.task.level,
     )

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Listed
+from warren_schemas.config.curriculum import Curriculum
 from warren_schemas.config.groups import GroupSize
 from warren_schemas.config.numbers import (
     DatasetReference,
@@ -63,6 +64,8 @@ class EnvironmentConfig(Config):
     """Split for evaluation; null uses fresh tasks of `split`."""
     splits: dict[Name, SplitConfig] = Field(default_factory=dict)
     """Settings by name of the split; a split without settings is used completely and shuffled."""
+    curriculum: Curriculum | None = None
+    """Which levels or tasks are trained on more often; null: all of them in turn."""
     weight: PositiveFloat = 1.0
     """Relative share of the groups that this environment gets."""
     max_turns: PositiveInt = 32
@@ -124,6 +127,19 @@ class EnvironmentConfig(Config):
                 f"splits.{chosen[0]}.task_ids chooses among an environment's own tasks, and with dataset the"
                 " tasks are rows; leave one of them out, or upload the rows that you want"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_as_many_tasks(self) -> Self:
+        of_split = self.splits.get(self.split, SplitConfig())
+        limits = {"num_samples": of_split.num_samples, "task_ids": len(of_split.task_ids) or None}
+        n_used = self.curriculum.n if self.curriculum and self.curriculum.over == "tasks" else 0
+        for key, most in limits.items():
+            if most is not None and n_used > most:
+                raise ValueError(
+                    f"curriculum.n is {n_used}, and splits.{self.split}.{key} leaves {most} tasks; lower the one"
+                    " or raise the other"
+                )
         return self
 
     @model_validator(mode="after")

@@ -27,6 +27,8 @@ class Context:
     """Number of the task in the run, counted from 0 without end."""
     member: int = 0
     """Which episode of its group this is."""
+    level: int | None = None
+    """How hard the task is to be, counted from 0; None where the run has no curriculum of levels."""
     tool_format: str | None = None
     """How the run wants calls of tools written; None: as the environment says."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)

@@ -49,6 +49,14 @@ async def test_a_task_is_told_by_its_number_its_id_and_its_category() -> None:
     }
 
 
+async def test_an_environment_is_told_of_which_level_its_task_is_to_be() -> None:
+    async with hosting("Levelled") as host:
+        for level in (None, 0, 2):
+            task = TaskRef(index=0, level=level)
+            answer = await observed(Player(host, spec("levelled", task=task)).reset())
+            assert answer.messages[0][1] == f"level {level}"
+
+
 async def test_members_of_a_group_start_alike_and_demonstrate_differently() -> None:
     async with hosting("Letters") as host:
         players = [Player(host, demonstration("letters", member)) for member in range(8)]

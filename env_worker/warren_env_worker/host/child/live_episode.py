@@ -22,6 +22,7 @@ class LiveEpisode:
         self._workbench = EpisodeWorkbench(front.connect, start.reach.with_values(keys))
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
+            level=start.level,
             tool_format=start.tool_format,
             secrets=secrets,
             max_box=start.reach.agent_box,

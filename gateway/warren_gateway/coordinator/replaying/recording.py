@@ -260,6 +260,7 @@ def _begin(item: EpisodeEnded, n_members: int) -> Group:
         purpose=item.spec.purpose,
         environment=item.spec.environment_number,
         task_index=item.spec.task.index,
+        level=item.spec.task.level,
         min_version=item.spec.policy.min_version,
         deadline_s=0.0,
         attempts=[1] * n_members,

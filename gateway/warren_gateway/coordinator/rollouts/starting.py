@@ -153,6 +153,7 @@ def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig)
         shuffle=split.shuffle,
         num_samples=split.num_samples,
         task_ids=split.task_ids,
+        level=group.level,
     )
     if environment.dataset is None:
         return task

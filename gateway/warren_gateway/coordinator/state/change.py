@@ -225,6 +225,7 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
         "purpose": group.purpose.value,
         "environment": group.environment,
         "task_index": group.task_index,
+        "level": group.level,
         "evaluation": group.evaluation,
         "n_members": group.n_members,
         "min_version": group.min_version,

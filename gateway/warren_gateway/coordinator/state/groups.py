@@ -53,6 +53,8 @@ class Group:
     """Its deadline passed while nobody could play it: it starts anew once somebody can."""
     away_since_s: float | None = None
     """Since when nobody can play it."""
+    level: int | None = None
+    """Of its task, where the run has a curriculum of levels."""
     evaluation: int | None = None
     """Number of the run's evaluation that it is part of."""
     task_number: int | None = None

@@ -22,6 +22,8 @@ class GroupRow(SQLModel, table=True):
     environment: int
     """Index into the config's environments."""
     task_index: int
+    level: int | None = None
+    """Of its task, where the run has a curriculum of levels."""
     evaluation: int | None = None
     """Number of the run's evaluation that it is part of."""
     task_number: int | None = None
