@@ -3,24 +3,23 @@
 import json
 import random
 import sys
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-DESCRIPTION = {"protocol": "warren-env/1", "name": "guess-http", "splits": {"train": None}}
 DIGITS = [*"0123456789"]
-episodes: dict[str, tuple[Any, list[object]]] = {}
+episodes: dict[str, tuple[Generator[object, str], list[object]]] = {}
 
 
-def play(seed: int, most: int) -> Any:
-    """A generator of answers. All follows from the seed and the actions, so it can be made anew."""
-    chance, shown, word = random.Random(seed), "?", ""
-    number = chance.choice(DIGITS)
+def play(seed: int, most: int) -> Generator[object, str]:  # from the seed and the actions alone
+    rng, told, word = random.Random(seed), "?", ""
+    number = rng.choice(DIGITS)
     for _ in range(most):
-        said = {"messages": [{"content": shown}], "demonstration": chance.choice(DIGITS)}
+        said = {"messages": [{"content": told}], "demonstration": rng.choice(DIGITS)}
         word = (yield said).strip()
         if word == number or word not in DIGITS:
             break
-        shown = ">" if word < number else "<"
+        told = ">" if word < number else "<"
     metrics = {"unreadable": float(word not in DIGITS)}
     yield {"reward": float(word == number), "done": True, "metrics": metrics}
 
@@ -31,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     def answer(self, path: list[str], body: Any) -> tuple[int, object]:
         match self.command, path:
             case "GET", [""]:
-                return 200, DESCRIPTION
+                return 200, {"protocol": "warren-env/1", "name": "guess", "splits": {"train": None}}
             case "PUT", ["episodes", key]:
                 new = play(body["seed"], body["config"].get("guesses", 4))
                 return 200, episodes.setdefault(key, (new, [next(new)]))[1][0]
@@ -42,7 +41,8 @@ class Handler(BaseHTTPRequestHandler):
                 return 200, answers[body["turn"]]
             case "DELETE", ["episodes", key]:
                 return 200, {"deleted": episodes.pop(key, None) is not None}
-        return 404, {"error": "there is no such episode"}
+            case _:
+                return 404, {"error": "there is no such episode"}
 
     def handle_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

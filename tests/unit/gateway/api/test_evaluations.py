@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -185,8 +186,8 @@ async def test_the_commands_tell_which_tasks_are_solved_by_now_and_which_no_long
     assert [line[0] for line in lines if line[0] in ("train/0", "quiz-2", "quiz-3")] == [
         "quiz-2", "train/0", "quiz-3",
     ]  # fmt: skip
-    easier = {"by": "task", "solved_at": 0.5, "gateway": here}
-    await asyncio.to_thread(lambda: evaluations.compare(f"{run}:1", run, **easier))
+    compare_easier = partial(evaluations.compare, by="task", solved_at=0.5, gateway=here)
+    await asyncio.to_thread(compare_easier, f"{run}:1", run)
     assert "in B and not in A: 1; in A and no longer in B: 1." in capsys.readouterr().out
 
 
