@@ -96,8 +96,7 @@ class NoDemonstrations(Exception):
 class Limits:
     """How long calls may take, and how much an observation may hold.
 
-    A call over its time is killed together with its process; the other episodes of that process
-    are rebuilt.
+    A call over its time is killed together with its process; the other episodes of that process are rebuilt.
     """
 
     reset_s: float = 60.0
@@ -201,8 +200,7 @@ class Env(ABC, Generic[TaskT]):
         """The tasks of a split, or None for an environment that makes its own from `ctx`.
 
         May be `async` where `isolation` is `shared`. Called once for each process, config and split, on an instance of its own; the result is
-        shared by all episodes and must not be changed by them. Each epoch passes through the tasks
-        in a fresh order.
+        shared by all episodes and must not be changed by them. Each epoch passes through the tasks in a fresh order.
         """
         return None
 
@@ -232,10 +230,8 @@ class Env(ABC, Generic[TaskT]):
 
     @abstractmethod
     def step(self, action: str) -> StepResult | Awaitable[StepResult]:
-        """What follows from the policy's words. Never called again after `done`.
-
-        The words are a model's: expect anything, an empty text or one that was cut short too.
-        """
+        """What follows from the policy's words, which may be anything, an empty text or one that was cut short too. Never
+        called again after `done`."""
 
     def score(self) -> Score | Awaitable[Score]:
         """A reward for the episode as a whole, added to that of the last turn; None gives none.
