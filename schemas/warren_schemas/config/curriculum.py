@@ -24,7 +24,7 @@ class Curriculum(Config):
     """An episode solves its task if its reward is at least this."""
     uniform: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Share of the draws in which all are as likely, so that none is forgotten; 1 draws without a curriculum."""
-    temperature: PositiveFloat = 0.5
+    score_temperature: PositiveFloat = 0.5
     """How sharply the others prefer what is solved half the time: 1 draws in proportion to p (1 - p), less prefers more."""
     half_life_groups: PositiveFloat = 4.0
     """After so many further groups of the same level or task, what a group has told counts half."""

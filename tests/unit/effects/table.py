@@ -91,7 +91,10 @@ FULL_SAMPLING: Keys = {
     "max_tokens": 2, "max_total_tokens": 10, "stop": ["1", "e", " "], "thinking": False,
 }  # fmt: skip
 SAVED = {"checkpoint.every_steps": 1, "limits.steps": 6, "algorithm.max_staleness": 0}
-CURRICULUM: Keys = {"environments.curriculum": {"n": 8, "temperature": 0.1}, "limits.steps": 24}
+CURRICULUM: Keys = {
+    "environments.curriculum": {"n": 8, "score_temperature": 0.1},
+    "limits.steps": 24,
+}
 CRITIC: Keys = {"algorithm.critic": {}}
 KL: Keys = {"algorithm.kl": {"coefficient": 0.5}}
 SFT, EVALUATION = {"sft": {"steps": 2, "episodes_per_step": 2}}, {"evaluation": {"episodes": 2}}
@@ -147,7 +150,7 @@ ROWS: list[Row] = [
     *_of(
         "starts", probes.run, CURRICULUM, environments__curriculum__n=9,
         environments__curriculum__over="tasks", environments__curriculum__solved_at=-9.0,
-        environments__curriculum__uniform=1.0, environments__curriculum__temperature=5.0,
+        environments__curriculum__uniform=1.0, environments__curriculum__score_temperature=5.0,
         environments__curriculum__half_life_groups=0.1,
     ),
     *_of("observations", probes.environment, environments__config={"low": 5, "high": 30}),

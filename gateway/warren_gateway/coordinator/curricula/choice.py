@@ -74,5 +74,5 @@ def estimates(rollouts: RolloutState, environment: int, curriculum: Curriculum) 
 def _drawn(state: CoordinatorState, environment: int, curriculum: Curriculum, number: int) -> int:
     known = estimates(state.rollouts, environment, curriculum)
     rates = learnability.solve_rates(known.solved, known.played)
-    chances = learnability.probabilities(rates, curriculum.uniform, curriculum.temperature)
+    chances = learnability.probabilities(rates, curriculum.uniform, curriculum.score_temperature)
     return learnability.drawn(chances, learnability.point(state.config.seed, environment, number))

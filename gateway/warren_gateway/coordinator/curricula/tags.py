@@ -43,7 +43,9 @@ def _tags(
     if levels:
         found["level"] = fmean(levels)
     if curriculum.over == "levels" and curriculum.n <= MOST_LEVELS_SHOWN:
-        chances = learnability.probabilities(rates, curriculum.uniform, curriculum.temperature)
+        chances = learnability.probabilities(
+            rates, curriculum.uniform, curriculum.score_temperature
+        )
         found |= {f"solve_rate/{level}": rate for level, rate in enumerate(rates)}
         found |= {f"probability/{level}": chance for level, chance in enumerate(chances)}
     return found
