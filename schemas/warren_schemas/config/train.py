@@ -202,7 +202,8 @@ class TrainConfig(Config):
         written = self.model_dump(mode="json", exclude=training)
         written["limits"] |= {"steps": 0}
         for environment in written["environments"]:
-            if (environment["curriculum"] or {}).get("over") == "tasks":
+            curriculum: dict[str, Any] | None = environment["curriculum"]
+            if curriculum is not None and curriculum["over"] == "tasks":
                 environment["curriculum"] = None
         written["evaluation"] = (written["evaluation"] or {}) | {
             "before": True, "after": True, "every_steps": None,

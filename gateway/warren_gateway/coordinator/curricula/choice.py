@@ -20,9 +20,9 @@ _DIGITS = 6
 
 
 class Chosen(NamedTuple):
-    """A task by its index, and of which level it is to be."""
+    """A task by its index in the run, and of which level it is to be."""
 
-    index: int
+    task_index: int
     level: int | None = None
 
 

@@ -89,7 +89,7 @@ def _admit(
         number=state.rollouts.next_group,
         purpose=purpose,
         environment=environment,
-        task_index=task.index,
+        task_index=task.task_index,
         level=task.level,
         min_version=policy(state, purpose).min_version,
         deadline_s=deadline_s(state, environment),
