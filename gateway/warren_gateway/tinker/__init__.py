@@ -6,6 +6,7 @@ searching       sessions by what they carry
 creating        models, made by the names that clients give them
 runs            models by these names, and who may see them
 training        what a client asks of a trainer -> ops
+tensors         what of it are tensors -> arrays
 results         what came of ops -> the protocol's
 sampling        what a client asks of a sampler -> questions; answers -> the protocol's
 samples         those that are asked for, until they are fetched

@@ -3,7 +3,8 @@
 Legend: `_N` tokens of all sequences laid end to end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
 from typing import Literal
 
 import numpy as np
@@ -33,13 +34,15 @@ class Noted(Frozen):
     """Number of the sampler that is opened for what is published."""
     kind: Literal["snapshot", "inflight", "external"] = "snapshot"
     """`external`: it is published to be downloaded."""
+    n_targets: tuple[int, ...] = ()
+    """Of each token, by datum; 0 where targets have one axis. Empty where all have."""
 
 
 def result_of(done: Done, noted: Noted, sampler: str | None) -> bytes | BaseModel:
     """`sampler` is the id of the one that was opened for it."""
     match done.request.kind:
         case "forward" | "forward_backward":
-            return _loss_output(done)
+            return _loss_output(done, noted.n_targets)
         case "save_state":
             return StateSaved(path=noted.path or "")
         case "load_state":
@@ -52,27 +55,43 @@ def result_of(done: Done, noted: Noted, sampler: str | None) -> bytes | BaseMode
             return OptimStepped(metrics=done.outcome.metrics)
 
 
-def _loss_output(done: Done) -> bytes:
+def _loss_output(done: Done, n_targets: Sequence[int]) -> bytes:
     """Logprobs of each target, and the sums of the loss."""
     output = messages.ForwardBackwardOutput()
     output.loss_fn_output_type = "ArrayRecord"
     for name, value in done.outcome.metrics.items():
         output.metrics[name] = value
-    record = output.loss_fn_outputs.add()
-    record.type_tag, record.num_datums = "ArrayRecord", len(done.request.asked.lengths)
-    logprobs_N = done.outcome.logprobs_N
-    if logprobs_N is not None:
-        parts = _of_targets(logprobs_N, done.request.asked.lengths)
-        field = record.fields["logprobs"]
-        field.data, field.dtype = np.concatenate(parts).astype("<f4").tobytes(), messages.FLOAT32
-        ends = np.cumsum([0, *(4 * part.size for part in parts)])
-        field.offsets = ends.astype("<i8").tobytes()
+    lengths = done.request.asked.lengths
+    n_targets = n_targets or [0] * len(lengths)
+    parts = _of_targets(done.outcome.logprobs_N, lengths)
+    for n, alike in groupby(n_targets):
+        record = output.loss_fn_outputs.add()
+        record.type_tag, record.num_datums = "ArrayRecord", len(list(alike))
+        if parts is not None:
+            tables = [_table(parts, n) for _ in range(record.num_datums)]
+            _fill(record.fields["logprobs"], tables, [n] if n else [])
     return output.SerializeToString()
 
 
 def _of_targets(
-    logprobs_N: NDArray[np.float32], lengths: Sequence[int]
-) -> list[NDArray[np.float32]]:
+    logprobs_N: NDArray[np.float32] | None, lengths: Sequence[int]
+) -> Iterator[NDArray[np.float32]] | None:
     """Of each sequence all but its first token, which is nobody's target."""
+    if logprobs_N is None:
+        return None
     ends = np.cumsum(lengths)
-    return [part[1:] for part in np.split(logprobs_N, ends[:-1])]
+    return (part[1:] for part in np.split(logprobs_N, ends[:-1]))
+
+
+def _table(parts: Iterator[NDArray[np.float32]], n_targets: int) -> NDArray[np.float32]:
+    """Of one datum, whose targets came as one sequence each."""
+    return np.stack(list(islice(parts, max(n_targets, 1))), axis=1)
+
+
+def _fill(
+    field: messages.BatchedTensor, tables: Sequence[NDArray[np.float32]], trailing: Sequence[int]
+) -> None:
+    flat = [each.astype("<f4").ravel() for each in tables]
+    field.data, field.dtype = np.concatenate(flat).tobytes(), messages.FLOAT32
+    field.offsets = np.cumsum([0, *(each.nbytes for each in flat)]).astype("<i8").tobytes()
+    field.trailing_shape.extend(trailing)

@@ -2,18 +2,19 @@
 
 The protocol's tensors stand at the token before the one that they are of: `target_tokens[t]` comes after
 `model_input[t]`. Ours stand at the token itself, so each sequence gets its last target behind it, and each array a 0
-in front. Targets that are other tokens than the input's next ones are told beside it.
+in front. Targets that are other tokens than the input's next ones are told beside it. Of a datum that has several
+targets for each token there is a sequence for each of them, one after another: trainers compute what they share once.
 
-Legend: `_T` tokens of the protocol's input, `_S` those of the whole sequence, one more.
+Legend: `_T` tokens of the protocol's input, `_K` targets for each, `_S` tokens of the whole sequence, one more.
 """
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from warren_gateway.tinker.tensors import CantTrain, decoded, n_columns, table
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import Loss
 from warren_schemas.http.trainable import Datum, ForwardAsked, ForwardBackwardAsked
@@ -35,11 +36,6 @@ DEFAULTS: dict[str, dict[str, float]] = {
 """Of the protocol, where they are not ours."""
 
 _LOSS: TypeAdapter[Loss] = TypeAdapter(Loss)
-_DTYPES = {messages.FLOAT32: "<f4", messages.INT64: "<i8", messages.INT32: "<i4"}
-
-
-class CantTrain(ValueError):
-    """No trainer can do this; says why."""
 
 
 def asked(request: messages.ForwardBackwardRequest) -> ForwardAsked | ForwardBackwardAsked:
@@ -47,9 +43,14 @@ def asked(request: messages.ForwardBackwardRequest) -> ForwardAsked | ForwardBac
     loss = _loss(request)
     if not request.data:
         raise CantTrain("there is no data")
-    data = tuple(_datum(i, datum, loss) for i, datum in enumerate(request.data))
+    data = tuple(made for i, datum in enumerate(request.data) for made in _datum(i, datum, loss))
     kind = ForwardAsked if request.forward_only else ForwardBackwardAsked
     return kind(loss=loss, data=data)
+
+
+def targets_of(request: messages.ForwardBackwardRequest) -> list[int]:
+    """How many targets each token has, by datum; 0 where they have one axis, which their logprobs have, too."""
+    return [n_columns(datum.loss_fn_inputs["target_tokens"]) for datum in request.data]
 
 
 def _loss(request: messages.ForwardBackwardRequest) -> Loss:
@@ -88,7 +89,7 @@ def _settings(request: messages.ForwardBackwardRequest) -> dict[str, float]:
     return found
 
 
-def _datum(index: int, datum: messages.Datum, loss: Loss) -> Datum:
+def _datum(index: int, datum: messages.Datum, loss: Loss) -> list[Datum]:
     try:
         return _translated(datum, loss)
     except ValidationError as error:
@@ -98,32 +99,73 @@ def _datum(index: int, datum: messages.Datum, loss: Loss) -> Datum:
         raise CantTrain(f"data.{index}: {error}") from error
 
 
-def _translated(datum: messages.Datum, loss: Loss) -> Datum:
+def _translated(datum: messages.Datum, loss: Loss) -> list[Datum]:
     inputs_T = _input_ids(datum)
-    targets_T = _array(datum, "target_tokens", inputs_T.size)
-    if targets_T is None:
+    targets_TK = _table(datum, "target_tokens", inputs_T.size)
+    if targets_TK is None:
         raise CantTrain("target_tokens are missing")
-    if not _are_ids(targets_T):
+    if not _are_ids(targets_TK):
         raise CantTrain("target_tokens has what can't be a token's id")
-    ids_S = np.append(inputs_T, targets_T[-1:]).astype(np.int32)
-    targets_S = None
-    if not np.array_equal(targets_T[:-1], inputs_T[1:]):
-        targets_S = np.append(inputs_T[:1], targets_T).astype(np.int32)
+    ids_S = np.append(inputs_T, targets_TK[-1:, 0]).astype(np.int32)
     if loss.kind == "cross_entropy":
-        weights_T = _array(datum, "weights", inputs_T.size)
-        weights_S = _behind(np.zeros(inputs_T.size) if weights_T is None else weights_T)
-        mask_S = _everything(ids_S)
-        return Datum(ids=ids_S, targets=targets_S, weights=weights_S, mask=mask_S)
-    advantages_T = _array(datum, "advantages", inputs_T.size)
-    logprobs_T = _array(datum, "logprobs", inputs_T.size)
-    if advantages_T is None or logprobs_T is None:
+        return _supervised(datum, ids_S, targets_TK)
+    if targets_TK.shape[1] > 1:
+        raise CantTrain(f"{loss.kind} takes one target for each token; cross_entropy takes several")
+    advantages_TK = _table(datum, "advantages", inputs_T.size)
+    logprobs_TK = _table(datum, "logprobs", inputs_T.size)
+    if advantages_TK is None or logprobs_TK is None:
         raise CantTrain(f"{loss.kind} needs advantages and logprobs")
-    return Datum(
+    made = Datum(
         ids=ids_S,
-        targets=targets_S,
-        advantages=_behind(advantages_T),
-        logprobs=_behind(np.minimum(logprobs_T, 0.0)),
+        targets=_targets_S(ids_S, targets_TK[:, 0]),
+        advantages=_behind(_only(advantages_TK, "advantages")),
+        logprobs=_behind(np.minimum(_only(logprobs_TK, "logprobs"), 0.0)),
     )
+    return [made]
+
+
+def _supervised(
+    datum: messages.Datum, ids_S: NDArray[np.int32], targets_TK: "NDArray[np.generic]"
+) -> list[Datum]:
+    """A sequence for each column of targets; all of them have the same tokens."""
+    weights_TK = _table(datum, "weights", len(targets_TK))
+    if weights_TK is None:
+        weights_TK = np.zeros_like(targets_TK, np.float32)
+    if weights_TK.shape != targets_TK.shape:
+        raise CantTrain(
+            f"each token has {targets_TK.shape[1]} target_tokens and {weights_TK.shape[1]} weights"
+        )
+    return [
+        Datum(
+            ids=ids_S,
+            targets=_targets_S(ids_S, targets_T),
+            weights=_behind(weights_T),
+            mask=_everything(ids_S),
+        )
+        for targets_T, weights_T in zip(targets_TK.T, weights_TK.T, strict=True)
+    ]
+
+
+def _targets_S(
+    ids_S: NDArray[np.int32], targets_T: "NDArray[np.generic]"
+) -> NDArray[np.int32] | None:
+    """None where they are the tokens that follow."""
+    if np.array_equal(ids_S[1:], targets_T):
+        return None
+    return np.append(ids_S[:1], targets_T).astype(np.int32)
+
+
+def _table(datum: messages.Datum, name: str, n_tokens: int) -> "NDArray[np.generic] | None":
+    """None where there is no such tensor."""
+    if name not in datum.loss_fn_inputs:
+        return None
+    return table(datum.loss_fn_inputs[name], name, n_tokens)
+
+
+def _only(values_TK: "NDArray[np.generic]", name: str) -> "NDArray[np.generic]":
+    if values_TK.shape[1] > 1:
+        raise CantTrain(f"{name} has {values_TK.shape[1]} values for each token; one is offered")
+    return values_TK[:, 0]
 
 
 def _are_ids(values_T: "NDArray[np.generic]") -> bool:
@@ -147,31 +189,7 @@ def _input_ids(datum: messages.Datum) -> NDArray[np.int32]:
         kind = chunk.WhichOneof("chunk")
         if kind != "encoded_text":
             raise CantTrain(f"model_input has a chunk of the type {kind}; there are tokens alone")
-        parts.append(_decoded(chunk.encoded_text.tokens, "<i4", "model_input").astype(np.int32))
+        parts.append(decoded(chunk.encoded_text.tokens, "<i4", "model_input").astype(np.int32))
     if not sum(part.size for part in parts):
         raise CantTrain("model_input has no tokens")
     return np.concatenate(parts)
-
-
-def _array(datum: messages.Datum, name: str, n_tokens: int) -> "NDArray[np.generic] | None":
-    """One value for each token of the input; None where there is no such tensor."""
-    if name not in datum.loss_fn_inputs:
-        return None
-    tensor = datum.loss_fn_inputs[name]
-    if tensor.WhichOneof("encoding") == "sparse_csr":
-        raise CantTrain(f"{name} is sparse; one target for each token is offered here")
-    if len(tensor.shape) > 1 and tensor.shape[-1] != 1:
-        raise CantTrain(f"{name} has {len(tensor.shape)} axes; one value for each token is offered")
-    if tensor.dtype not in _DTYPES:
-        raise CantTrain(f"{name} has a data type that is not offered; there are float32 and int64")
-    values_T = _decoded(tensor.dense, _DTYPES[tensor.dtype], name)
-    if values_T.size != n_tokens:
-        raise CantTrain(f"{name} has {values_T.size} values for {n_tokens} tokens")
-    return values_T
-
-
-def _decoded(data: bytes, dtype: str, name: str) -> "NDArray[np.generic]":
-    try:
-        return cast("NDArray[np.generic]", np.frombuffer(data, dtype))
-    except ValueError as error:
-        raise CantTrain(f"{name}: {len(data)} bytes are no whole number of values") from error

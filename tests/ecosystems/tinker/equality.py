@@ -29,7 +29,7 @@ STEP = types.AdamParams(learning_rate=1e-2, beta1=0.8, beta2=0.9, eps=0.05, weig
 LOW, HIGH, BETA = 0.95, 1.05, 0.3
 CLIP = {"clip_low_threshold": LOW, "clip_high_threshold": HIGH}
 SETTINGS = {"ppo": CLIP, "cispo": CLIP, "gspo": CLIP, "dro": {"beta": BETA}}
-PROMPT = 2
+PROMPT, N_TARGETS = 2, 4
 
 
 def cross_entropy(logprobs, old, weights):
@@ -93,6 +93,29 @@ class Data:
         return types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs=tensors)
 
 
+class Several(Data):
+    """Of each token several targets with a weight each: many in the first sequence, and few in the others, which are
+    sent as what is not 0."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        draw = np.random.default_rng(4)
+        shares = [0.9, 0.3, 0.3]
+        shapes = [(len(targets), N_TARGETS) for targets in self.targets]
+        listed = [draw.random(shape) < share for shape, share in zip(shapes, shares, strict=True)]
+        self.targets = [draw.integers(2, 50, size=one.shape) * one for one in listed]
+        weights = [draw.normal(0.1, 0.5, size=one.shape) * one for one in listed]
+        kept = [
+            (trained, w * trained[:, None])
+            for (trained, *_), w in zip(self.inputs, weights, strict=True)
+        ]
+        self.inputs = [(t, np.zeros(len(t), np.float32), w.astype(np.float32)) for t, w in kept]
+
+    def _datum(self, ids, targets, _trained, _old, weights, _loss):
+        tensors = {"target_tokens": torch.tensor(targets), "weights": torch.tensor(weights)}
+        return types.Datum(model_input=types.ModelInput.from_ints(ids[:-1]), loss_fn_inputs=tensors)
+
+
 class Reference:
     """The base model with an adapter, all in float64."""
 
@@ -121,7 +144,9 @@ class Reference:
 
     def logprobs(self, ids, targets):
         logits = self.base(input_ids=torch.tensor([ids[:-1]])).logits[0]
-        return logits.log_softmax(-1).gather(1, torch.tensor(targets)[:, None])[:, 0]
+        targets = torch.tensor(targets)
+        found = logits.log_softmax(-1).gather(1, targets.reshape(len(targets), -1))
+        return found.reshape(targets.shape)
 
     def stepped(self, loss, data):
         """The logprobs and the sums of each step."""
@@ -200,6 +225,13 @@ def own_ppo(data, logprobs):
     return total, {"own:sum": float(total.detach())}
 
 
+def own_cross_entropy(data, logprobs):
+    total = 0.0
+    for datum, lp in zip(data, logprobs, strict=True):
+        total = total - (datum.loss_fn_inputs["weights"].to_torch() * lp).sum()
+    return total, {}
+
+
 def main():
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
@@ -213,27 +245,35 @@ def main():
     reference.take(before, config)
     data = Data(reference)
     begun = trainer.save_state("begun").result().path
-    rows, of_ppo = [], None
-    for loss in LOSSES:
-        name = loss.__name__
+    several, rows, afters = Several(reference), [], {}
+    for name, loss, its_data in (
+        *((loss.__name__, loss, data) for loss in LOSSES),
+        ("several", cross_entropy, several),
+    ):
         trainer.load_state(begun).result()
         reference.take(before, config)
-        expected = reference.stepped(loss, data)
-        datums, settings = data.datums(name), SETTINGS.get(name)
-        compute = partial(trainer.forward_backward, datums, name, settings)
+        expected = reference.stepped(loss, its_data)
+        datums, settings = its_data.datums(loss.__name__), SETTINGS.get(name)
+        compute = partial(trainer.forward_backward, datums, loss.__name__, settings)
         told = trained(compute, trainer.optim_step)
-        after, _ = downloaded(rest, trainer, f"after-{name}")
-        rows.append(compared(name, told, expected, before, after, reference.adapter))
-        of_ppo = after if name == "ppo" else of_ppo
-    trainer.load_state(begun).result()
-    datums = data.datums("ppo")
-    for _ in range(N_STEPS):
-        trainer.forward_backward_custom(datums, own_ppo).result()
-        trainer.optim_step(STEP).result()
-    after, _ = downloaded(rest, trainer, "after-custom")
-    rows.append(
-        {"loss": "custom ppo", "weights": apart(after, of_ppo), "moved": apart(after, before)}
-    )
+        afters[name], _ = downloaded(rest, trainer, f"after-{name}")
+        rows.append(compared(name, told, expected, before, afters[name], reference.adapter))
+    for name, own_loss, datums in (
+        ("ppo", own_ppo, data.datums("ppo")),
+        ("several", own_cross_entropy, several.datums("")),
+    ):
+        trainer.load_state(begun).result()
+        for _ in range(N_STEPS):
+            trainer.forward_backward_custom(datums, own_loss).result()
+            trainer.optim_step(STEP).result()
+        after, _ = downloaded(rest, trainer, f"after-custom-{name}")
+        rows.append(
+            {
+                "loss": f"custom {name}",
+                "weights": apart(after, afters[name]),
+                "moved": apart(after, before),
+            }
+        )
     print(json.dumps(rows))
 
 

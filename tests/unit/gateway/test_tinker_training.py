@@ -9,7 +9,8 @@ from warren_gateway.tinker.paths import InvalidPath, KeptPath, key_of, name_of, 
 from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.samples.answering import CantSample
 from warren_gateway.tinker.sampling import MOST_PROMPT_TOKENS, question_of
-from warren_gateway.tinker.training import CantTrain, asked
+from warren_gateway.tinker.tensors import CantTrain
+from warren_gateway.tinker.training import asked
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import CispoLoss, DroLoss, PpoLoss
 from warren_schemas.episode import PolicyRef
@@ -102,7 +103,11 @@ def test_settings_of_losses_are_absolute_thresholds() -> None:
         ("cross_entropy", {"target_tokens": tensor([5, 1 << 32], "<i8")}, "can't be a token's id"),
         ("cross_entropy", {"target_tokens": tensor([5], "<i8")}, "1 values for 2 tokens"),
         ("ppo", {"target_tokens": tensor([5, 7], "<i8")}, "needs advantages and logprobs"),
-        ("cross_entropy", {"target_tokens": tensor([5, 7], "<i8", [1, 2])}, "2 axes"),
+        (
+            "cross_entropy",
+            {"target_tokens": tensor([5, 7], "<i8", [1, 2])},
+            "the shape .1, 2. for 2",
+        ),
     ],
 )
 def test_what_cant_be_trained_on_says_why(

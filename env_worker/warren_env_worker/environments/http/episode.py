@@ -39,7 +39,6 @@ class Beginning:
     task: int
     seed: int
     member: int
-    level: int | None
     config: dict[str, object]
 
 
@@ -97,7 +96,6 @@ class HttpEpisode:
             "task": self._beginning.task,
             "seed": self._beginning.seed,
             "member": self._beginning.member,
-            **({} if self._beginning.level is None else {"level": self._beginning.level}),
             "config": self._beginning.config,
         }
         begun = await self._server.ask(BEGUN, "PUT", f"episodes/{new}", body)

@@ -22,7 +22,6 @@ class LiveEpisode:
         self._workbench = EpisodeWorkbench(front.connect, start.reach.with_values(keys))
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
-            level=start.level,
             tool_format=start.tool_format,
             secrets=secrets,
             max_box=start.reach.agent_box,
@@ -52,7 +51,6 @@ class LiveEpisode:
             messages=messages,
             ids=ids,
             digest=contract.digest(messages, ids=ids),
-            task_id=contract.task_id(_told_id(environment, task)),
             category=contract.category(environment.category),
         )
 
@@ -115,8 +113,3 @@ class LiveEpisode:
     def let_go(self) -> None:
         """End what was lent to it."""
         self._workbench.close()
-
-
-def _told_id(environment: Env[Any], task: object) -> str | None:
-    """What `reset` said counts, or else what the task itself says."""
-    return environment.task_id if environment.task_id is not None else environment.id_of(task)

@@ -2,8 +2,7 @@
 
 Limits always. In the Landlock tier, where nobody has built walls around us, also the file system
 (Landlock: read-only, and nothing but what Python needs; no signals to the outside) and the system
-calls (seccomp); in a container the system calls, for engines leave some open that we don't. None of it
-can be taken down again.
+calls (seccomp). None of it can be taken down again.
 """
 
 import ctypes
@@ -51,7 +50,7 @@ def enclose(readable: List[str], devices: List[str], program: bytes) -> None:  #
         _allow(ruleset, path, _READ_FILE | _WRITE_FILE)
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), 0)
     os.close(ruleset)
-    filter_calls(program)
+    _filter(program)
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
@@ -65,9 +64,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     os.close(beneath)
 
 
-def filter_calls(program: bytes) -> None:
-    """Seccomp, for good. Raises `OSError`."""
-
+def _filter(program: bytes) -> None:
     class Program(ctypes.Structure):
         _fields_ = [("n_instructions", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 

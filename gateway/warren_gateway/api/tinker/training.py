@@ -19,7 +19,8 @@ from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import op_route
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.results import Noted
-from warren_gateway.tinker.training import CantTrain, asked
+from warren_gateway.tinker.tensors import CantTrain
+from warren_gateway.tinker.training import asked, targets_of
 from warren_gateway.tinker.wire import messages
 from warren_schemas.http.trainable import (
     Asking,
@@ -49,9 +50,9 @@ async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
         request, op = await _off_loop(_read_loss_op, body)
     except DecodeError as error:
         raise invalid("The body is no ForwardBackwardRequest") from error
-    return await submitted(
-        call, request.model_id, request.seq_id, op, Noted(model=request.model_id)
-    )
+    n_targets = tuple(targets_of(request))
+    noted = Noted(model=request.model_id, n_targets=n_targets if any(n_targets) else ())
+    return await submitted(call, request.model_id, request.seq_id, op, noted)
 
 
 async def _off_loop(

@@ -69,6 +69,7 @@ class BatchedTensor(Message):
     data: bytes
     offsets: bytes
     dtype: int
+    trailing_shape: MutableSequence[int]
 
 class ArrayRecord(Message):
     type_tag: str

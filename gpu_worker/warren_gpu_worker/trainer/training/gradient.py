@@ -180,11 +180,10 @@ def add_rows(
 
 
 def _hidden(network: Network, rows: MicroBatch) -> Tensor:
-    places_M = rows.computed_at(torch.cat([rows.trained_M, rows.others_K]))
     with _autocast(network):
         if rows.packed is not None:
-            return network.hidden_1PH(rows.packed, places_M)
-        return network.hidden_BTH(rows.input_ids_BT, places_M)
+            return network.hidden_1PH(rows.packed, rows.wanted_states())
+        return network.hidden_BTH(rows.input_ids_BT, rows.wanted_states())
 
 
 def reference_logprobs(model: TrainableModel, op: LossOp, rows: MicroBatch) -> Tensor | None:
@@ -202,9 +201,7 @@ def _logprobs_at(
     network: Network, op: LossOp, rows: MicroBatch, hidden_BTH: Tensor, places_M: Tensor
 ) -> TokenLogprobs:
     """Only these positions reach the head: logits of prompts never exist."""
-    computed_M, own = rows.own(places_M)
-    hidden_MH = hidden_BTH.flatten(0, 1).index_select(0, computed_M)
-    ids_M = rows.target_ids_BT.flatten().index_select(0, places_M)[own]
+    states, ids_M = hidden_BTH.flatten(0, 1), rows.target_ids_BT.flatten().index_select(0, places_M)
     head = Head(
         network.head,
         network.vocabulary,
@@ -212,9 +209,15 @@ def _logprobs_at(
         has_entropy_gradient=op.entropy_coefficient > 0,
         has_untruncated_gradient=op.kl is not None and op.kl.place == "loss",
     )
-    sampled_from = _sampled_from(network, op, rows, places_M).part(own)
+    sampled_from = _sampled_from(network, op, rows, places_M)
+    if rows.inputs_B is not None and sampled_from.is_of_all:
+        computed_U, owners_M = rows.states_at(places_M)
+        with _autocast(network):
+            return token_logprobs(head, states[computed_U], ids_M, sampled_from, owners_M)
+    computed_M, own = rows.own(places_M)
+    hidden_MH = states.index_select(0, computed_M)
     with _autocast(network):
-        found = token_logprobs(head, hidden_MH, ids_M, sampled_from)
+        found = token_logprobs(head, hidden_MH, ids_M[own], sampled_from.part(own))
     if rows.split is None:
         return found
     return found.each(partial(rows.split.everyones, among=own, n=places_M.numel()))

@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false
 """Logprobs of chosen tokens, without keeping the logits of a large vocabulary.
 
-Legend: M tokens, H hidden size, V vocabulary. Where [M, V] logits would be large they are made in
+Legend: M tokens, U hidden states of several tokens each, H hidden size, V vocabulary. Where [M, V] logits would be large they are made in
 chunks and made again in the backward pass, so that only one chunk exists at a time.
 """
 
@@ -58,9 +58,18 @@ class Head:
 
 
 def token_logprobs(
-    head: Head, hidden_MH: Tensor, ids_M: Tensor, sampled_from: SampledFrom
+    head: Head,
+    hidden_MH: Tensor,
+    ids_M: Tensor,
+    sampled_from: SampledFrom,
+    owners_M: Tensor | None = None,
 ) -> TokenLogprobs:
-    """Of the given ids, under the distributions that they were sampled from; float32 at least."""
+    """Of the given ids, under the distributions that they were sampled from; float32 at least.
+
+    `owners_M`: there are fewer hidden states, and these of them are the tokens'; all were sampled alike.
+    """
+    if owners_M is not None:
+        return _of_several(head, hidden_MH, owners_M, ids_M, sampled_from)
     n_rows = max(1, head.max_logits // head.vocabulary)
     if ids_M.numel() <= n_rows:
         return TokenLogprobs(*_logprobs(head, hidden_MH, ids_M, sampled_from))
@@ -70,6 +79,31 @@ def token_logprobs(
         for place in places
     ]
     return TokenLogprobs(*(torch.cat(parts) for parts in zip(*chunks, strict=True)))
+
+
+def _of_several(
+    head: Head, hidden_UH: Tensor, owners_M: Tensor, ids_M: Tensor, sampled_from: SampledFrom
+) -> TokenLogprobs:
+    """Logits of each hidden state are made once."""
+    n_rows = max(1, head.max_logits // head.vocabulary)
+    parts, chunks = list[Tensor](), list[_Parts]()
+    for at in range(0, max(len(hidden_UH), 1), n_rows):
+        part = ((owners_M >= at) & (owners_M < at + n_rows)).nonzero()[:, 0]
+        given = (head, hidden_UH[at : at + n_rows], owners_M[part] - at, ids_M[part], sampled_from)
+        chunks.append(cast("_Parts", checkpoint(_shared, *given, use_reentrant=False)))
+        parts.append(part)
+    places_M = torch.cat(parts).argsort()
+    return TokenLogprobs(*(torch.cat(found)[places_M] for found in zip(*chunks, strict=True)))
+
+
+def _shared(
+    head: Head, hidden_UH: Tensor, owners_M: Tensor, ids_M: Tensor, sampled_from: SampledFrom
+) -> _Parts:
+    logits_UV = head.module(hidden_UH)
+    logits_UV = logits_UV.to(torch.promote_types(logits_UV.dtype, torch.float32))
+    logprobs_UV = sampled_from.shaped(logits_UV).log_softmax(-1)
+    chosen_M, entropy_M = logprobs_UV[owners_M, ids_M], _entropy(logprobs_UV, head)[owners_M]
+    return chosen_M, chosen_M, entropy_M.detach(), entropy_M
 
 
 def _again_in_backward(

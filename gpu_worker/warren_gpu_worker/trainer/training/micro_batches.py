@@ -1,14 +1,15 @@
 # pyright: reportUnknownMemberType=false
 """A batch of tokens as micro-batches: right-padded rows, and for networks that take them packed ones.
 
-Legend: N tokens of all sequences laid end to end, B sequences (rows), T input positions of the
-widest row. Input position t holds token t of its sequence and predicts token t+1.
+Legend: N tokens of all sequences laid end to end, B sequences (rows), F families of those that share
+their inputs, T input positions of the widest row. Input position t holds token t of its sequence and predicts token t+1.
 
 Invariants:
 - The micro-batches depend on the batch and the budget alone, so the same op gives the same bits.
 - Padding stands to the right and attention is causal, so no token ever sees it.
 - Nothing is computed that no one asked for: a row ends where its last wanted token is predicted,
-  and a row without one is left out.
+  and a row without one is left out. Where a batch names its targets, sequences of the same tokens that
+  follow each other have one row of inputs, unless rows are split: several targets for each token cost one pass.
 - Ranks share the rows evenly and have equally many micro-batches, for a pass is something that all
   of them do; one that has run out of rows goes on with a single position that counts for nothing.
   Where rows themselves are split over ranks (`splitting`), all have the same micro-batches.
@@ -17,6 +18,8 @@ Invariants:
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import torch
@@ -47,6 +50,7 @@ class MicroBatch:
     """
 
     input_ids_BT: Tensor
+    """Fewer rows than the others have, where some share theirs."""
     target_ids_BT: Tensor
     sampler_logprobs_BT: Tensor
     weights_BT: Tensor
@@ -62,10 +66,30 @@ class MicroBatch:
     """Where the predicted token stands among the N tokens."""
     packed: PackedRows | None = None
     """What the network is called with instead of padded rows."""
+    inputs_B: Tensor | None = None
+    """Which row of the inputs each row has; None: its own."""
+
+    def input_places(self, places_M: Tensor) -> Tensor:
+        """Where these places are among those of the inputs."""
+        if self.inputs_B is None:
+            return places_M
+        n_positions = self.mask_BT.shape[1]
+        return self.inputs_B[places_M // n_positions] * n_positions + places_M % n_positions
 
     def computed_at(self, places_M: Tensor) -> Tensor:
         """Where the network computes these places."""
+        places_M = self.input_places(places_M)
         return places_M if self.packed is None else self.packed.places[places_M]
+
+    def wanted_states(self) -> Tensor:
+        """Where the network computes what anybody wants."""
+        wanted_M = torch.cat([self.trained_M, self.others_K])
+        return self.computed_at(wanted_M) if self.inputs_B is None else self.states_at(wanted_M)[0]
+
+    def states_at(self, places_M: Tensor) -> tuple[Tensor, Tensor]:
+        """Where the network computes these places, each once, and which of them each place has."""
+        unique = cast("Callable[..., tuple[Tensor, Tensor]]", torch.unique)
+        return unique(self.computed_at(places_M), return_inverse=True)
 
     def own(self, places_M: Tensor) -> tuple[Tensor, slice]:
         """Where this rank computes these rising places, and which of them it does: all, where rows are not split."""
@@ -107,19 +131,52 @@ def micro_batches(
     starts_B = _starts(batch)
     wanted_N = ~_is_first(batch) if all_logprobs else mask_N
     n_inputs_B = _last_wanted(wanted_N, starts_B, batch.lengths_B.astype(np.int64))
+    firsts_F = _firsts(batch, starts_B) if splits is None else np.arange(starts_B.size)
+    n_inputs_F = np.maximum.reduceat(n_inputs_B, firsts_F)
     fits = partial(_fits_packed if packs else _fits_padded, max_tokens)
-    shares = [list(_groups(n_inputs_B, fits, r, n_ranks)) for r in range(n_ranks)]
-    for rows in shares[rank]:
-        padded = _pad(batch, mask_N, wanted_N, starts_B[rows], n_inputs_B[rows], device)
-        yield _packed(padded, n_inputs_B[rows], splits) if packs else padded
+    shares = [list(_groups(n_inputs_F, fits, r, n_ranks)) for r in range(n_ranks)]
+    sizes_F = np.diff(firsts_F, append=starts_B.size)
+    for families in shares[rank]:
+        sizes, n_inputs = sizes_F[families], n_inputs_F[families]
+        rows_B = _expanded(firsts_F[families], sizes)
+        padded = _pad(batch, mask_N, wanted_N, starts_B[rows_B], np.repeat(n_inputs, sizes), device)
+        shared = _shared(padded, sizes)
+        yield _packed(shared, n_inputs, splits) if packs else shared
     nothing_N = np.zeros_like(mask_N)
     for _ in range(max(map(len, shares)) - len(shares[rank])):
         yield _pad(batch, nothing_N, nothing_N, starts_B[:1], np.ones(1, np.int64), device)
 
 
+def _firsts(batch: TokenBatch, starts_B: IntArray) -> IntArray:
+    """Sequences that are not the same as the one before; all of them where targets are the tokens themselves."""
+    if batch.targets_N is None:
+        return np.arange(starts_B.size)
+    sequences = np.split(batch.ids_N, starts_B[1:])
+    is_first = [True, *(not np.array_equal(*two) for two in pairwise(sequences))]
+    return np.flatnonzero(is_first)
+
+
+def _expanded(firsts_F: IntArray, sizes_F: IntArray) -> IntArray:
+    """All sequences of these families, each family's one after another."""
+    within: IntArray = np.arange(int(sizes_F.sum()), dtype=np.int64)
+    within -= np.repeat(np.cumsum(sizes_F) - sizes_F, sizes_F)
+    return np.repeat(firsts_F, sizes_F) + within
+
+
+def _shared(rows: MicroBatch, sizes: IntArray) -> MicroBatch:
+    """With one row of inputs for each family."""
+    if (sizes == 1).all():
+        return rows
+    inputs_B = torch.from_numpy(np.repeat(np.arange(sizes.size), sizes))
+    firsts = torch.from_numpy(np.cumsum(sizes) - sizes)
+    device = rows.input_ids_BT.device
+    input_ids = rows.input_ids_BT.index_select(0, firsts.to(device))
+    return replace(rows, input_ids_BT=input_ids, inputs_B=inputs_B.to(device))
+
+
 def _packed(rows: MicroBatch, n_inputs_B: IntArray, splits: Ranks | None) -> MicroBatch:
     """Rows of nearly one length stay padded: there attention is faster than row by row."""
-    if splits is None and n_inputs_B.sum() >= _WORTH_IT * rows.mask_BT.numel():
+    if splits is None and n_inputs_B.sum() >= _WORTH_IT * rows.input_ids_BT.numel():
         return rows
     packed = pack(rows.input_ids_BT, tuple(n_inputs_B.tolist()))
     if splits is not None:

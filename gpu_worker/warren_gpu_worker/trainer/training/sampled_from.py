@@ -35,6 +35,7 @@ class Seen:
         positions_BT = torch.arange(n_positions, device=ids_BT.device).expand(n_rows, -1)
         nowhere_BV = positions_BT.new_full((n_rows, vocabulary), n_positions)
         first_BV = nowhere_BV.scatter_reduce(1, ids_BT, positions_BT, "amin")
+        places_M = rows.input_places(places_M)
         return Seen(first_BV, places_M // n_positions, places_M % n_positions)
 
     def part(self, place: slice) -> "Seen":
@@ -57,6 +58,11 @@ class SampledFrom:
     """Where there is a penalty."""
     kept_MK: Tensor | None = None
     """The tokens that were left; None: all of them."""
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether every token was sampled from all of the vocabulary, whatever came before."""
+        return self.seen is None and self.kept_MK is None
 
     def part(self, place: slice) -> "SampledFrom":
         return SampledFrom(
