@@ -2,8 +2,8 @@
 
 TuFT 0.2.2 trains by transformers and peft, one model after the other, and samples by vLLM on GPUs alone: here it trains.
 It asks its cluster for a GPU, which is made believe that there is one, and torch for the peak of a GPU's memory, which is
-not counted here. SkyRL 0.3.0 trains and samples by JAX; its batches are cut to sizes of their own, so that it compiles once,
-and before Python 3.12 pydantic takes none of its typed dictionaries but those of `typing_extensions`.
+not counted here. SkyRL 0.3.0 trains and samples by JAX, on Python 3.12; its batches are cut to sizes of their own, so that it
+compiles once.
 """
 
 import json
@@ -27,14 +27,6 @@ if any("default_worker.py" in word for word in sys.orig_argv):
     import torch
 
     torch.cuda.reset_peak_memory_stats = lambda device=None: None
-"""
-
-_OLD_PYTHON = """\
-import typing
-
-import typing_extensions
-
-typing.TypedDict = typing_extensions.TypedDict
 """
 
 
@@ -85,8 +77,7 @@ def skyrl(environment: Path, model: str, folder: Path) -> Generator[Server]:
         *("--checkpoints-base", str(folder / "checkpoints")),
         *("--database-url", f"sqlite:///{folder / 'skyrl.db'}"),
     ]
-    (folder / "sitecustomize.py").write_text(_OLD_PYTHON)
-    variables = _variables(environment) | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(folder)}
+    variables = _variables(environment) | {"JAX_PLATFORMS": "cpu"}
     url = f"http://127.0.0.1:{port}"
     with program(command, lambda: answers(f"{url}/api/v1/healthz"), folder, variables) as pid:
         _, gateway, *_ = cpu_by_process(pid)  # a program around it has started it

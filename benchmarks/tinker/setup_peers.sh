@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
+python312=${PYTHON312:-python3.12}
 
 "$python" -m venv .venv-tuft
 .venv-tuft/bin/python -m pip install "torch==2.13.0"
@@ -14,6 +15,6 @@ python=${PYTHON:-python3}
 	opentelemetry-instrumentation-logging
 .venv-tuft/bin/python -m pip install --no-deps "tuft==0.2.2"
 
-"$python" -m venv .venv-skyrl
+"$python312" -m venv .venv-skyrl # pydantic takes SkyRL's typed dictionaries from there on
 .venv-skyrl/bin/python -m pip install "torch==2.13.0"
 .venv-skyrl/bin/python -m pip install "skyrl[tinker,jax]==0.3.0" "tinker==0.18.2" uv
