@@ -4,6 +4,7 @@
     --results DIR               ledger.jsonl, report.md and log.txt (benchmarks/gpu/results)
     --go-on-from DIR            take over another folder's ledger first, if there is none yet
     --time S                    of this call
+    --slower N                  a machine that others use as well: each step may take N times as long
     --only KIND                 steps of this kind alone; --again takes them once more
     --unpack DIR                archives and wheels that `make gpu-pack` gathered
 
@@ -17,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,8 @@ _KILL_S = 5.0
 """Kept back of the time of a call."""
 
 
-def options() -> argparse.Namespace:
+def options(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Of these words, by default those of the command line."""
     parser = argparse.ArgumentParser(
         prog="benchmarks.gpu", description=(__doc__ or "").split("\n")[0]
     )
@@ -43,10 +45,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--go-on-from", type=Path)
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/warren-gpu"))
     parser.add_argument("--time", type=float, default=CALL_S)
+    parser.add_argument("--slower", type=float, default=1.0)
     parser.add_argument("--only", default="")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--unpack", type=Path)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 RunStep = Callable[[Step, float, Ledger], Ended]
@@ -65,9 +68,10 @@ def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, run
             continue
         ledger.begin(step.name)
         print(f"{step.name} …", flush=True)
-        limit_s = min(step.limit_s, left_s)
+        own_s = given.slower * step.limit_s
+        limit_s = min(own_s, left_s)
         ended = run(step, limit_s, ledger)
-        was_cut = ended.outcome == "timed out" and limit_s < step.limit_s
+        was_cut = ended.outcome == "timed out" and limit_s < own_s
         if not was_cut:
             ledger.end(step.name, ended.outcome, ended.took_s, ended.reason)
         print(f"  {'cut off' if was_cut else ended.outcome} {ended.took_s:.0f} s {ended.reason}")

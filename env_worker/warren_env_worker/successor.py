@@ -155,6 +155,7 @@ def _extended(taken: Taken, observed: Observed, by: Origin) -> Transcript:
         begun = Transcript(
             reset_digest=observed.digest,
             task_number=observed.task_number,
+            task_id=observed.task_id,
             category=observed.category,
             times=times,
         )

@@ -19,7 +19,7 @@ from warren_schemas.base import Frozen, QueuePart
 from warren_schemas.config import Name, RewardRules, Sampling, SecretName, ToolFormat
 from warren_schemas.envelope import Item
 from warren_schemas.fields.spec_texts import NumberedInMessages
-from warren_schemas.ids import GroupId, ModelId
+from warren_schemas.ids import GroupId, ModelId, TaskId
 from warren_schemas.token_options import PromptLogprobs, TokenOptions
 from warren_schemas.transcript import Transcript
 
@@ -66,8 +66,17 @@ class TaskRef(Frozen):
     """False: the tasks come in the order of the data, each epoch alike."""
     num_samples: int | None = Field(default=None, ge=1)
     """Only so many tasks of the split are used; None: all."""
+    task_ids: tuple[TaskId, ...] = ()
+    """Only the tasks of the split with these ids are used, in this order; empty: all."""
+    level: int | None = Field(default=None, ge=0)
+    """How hard it is to be, where the run has a curriculum of levels."""
     row: TaskRow | None = None
     """What the task is, where it is a row of a data set; None: the environment knows it by its index."""
+
+
+def default_task_id(split: str, index: int, number: int | None) -> str:
+    """Of a task that nobody named: its number in the data, or else the index from which the environment made it."""
+    return f"{split}/{index if number is None else number}"
 
 
 class EpisodePurpose(StrEnum):
@@ -237,3 +246,9 @@ class EpisodeEnded(Item):
     """Digest of the source of that environment's package."""
     started_s: float
     ended_s: float
+
+    @property
+    def task_id(self) -> str:
+        """As the environment calls the task, or else its split and its number."""
+        task, number = self.spec.task, self.transcript.task_number
+        return self.transcript.task_id or default_task_id(task.split, task.index, number)

@@ -8,7 +8,9 @@ the rest is chance, which also keeps two machines apart.
 import re
 import secrets
 import time
-from typing import NewType
+from typing import Annotated, NewType
+
+from pydantic import Field
 
 RunId = NewType("RunId", str)
 ModelId = NewType("ModelId", str)
@@ -16,6 +18,10 @@ GroupId = NewType("GroupId", str)
 EpisodeId = NewType("EpisodeId", str)
 WorkerId = NewType("WorkerId", str)
 MessageId = NewType("MessageId", str)
+
+MAX_TASK_ID_CHARS = 256
+TaskId = Annotated[str, Field(min_length=1, max_length=MAX_TASK_ID_CHARS)]
+"""What an environment, or the data that it has from elsewhere, calls a task."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

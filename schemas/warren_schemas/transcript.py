@@ -17,6 +17,7 @@ from warren_schemas.base import Frozen
 from warren_schemas.episode_times import NO_TIMES, EpisodeTimes
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
 from warren_schemas.fields.growing_lists import GrowsInMessages
+from warren_schemas.ids import TaskId
 from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask, fault
 
@@ -189,6 +190,8 @@ class Transcript(Frozen):
     """Digest of the first observation."""
     task_number: int | None = Field(default=None, ge=0)
     """Which task of the split it is, in the order of the data; None where the environment makes its own."""
+    task_id: TaskId | None = None
+    """What the environment calls the task; None where it doesn't (`EpisodeEnded.task_id`)."""
     category: Annotated[str, Field(min_length=1, max_length=MAX_CATEGORY_CHARS)] | None = None
     """What kind of task it is, as the environment says."""
     turns: Annotated[tuple[Turn, ...], GrowsInMessages(_n_old_turns)] = ()

@@ -13,6 +13,9 @@ from warren_schemas.base import Frozen
 from warren_schemas.http import EvaluationReport, EvaluationSummary, TaskScores
 from warren_schemas.statistics.paired import paired_difference
 
+_MOST = 0.5
+"""Of a task's samples, more than this share solve a task that is solved."""
+
 
 class PairedTest(Frozen):
     """Of mean rewards by task, the other evaluation's minus the baseline's."""
@@ -38,12 +41,33 @@ class CategoryTest(Frozen):
     test: PairedTest
 
 
+class TaskDifference(Frozen):
+    """A task that both have played."""
+
+    task_id: str
+    environment: str
+    category: str | None = None
+    baseline_mean: float
+    other_mean: float
+    baseline_solved: float
+    """Share of the samples that solve it."""
+    other_solved: float
+
+    @property
+    def change(self) -> Literal["solved", "lost", "same"]:
+        """Whether most samples solve it by now, or no longer do."""
+        before, after = self.baseline_solved > _MOST, self.other_solved > _MOST
+        return "same" if before == after else "solved" if after else "lost"
+
+
 class Comparison(Frozen):
     baseline: EvaluationSummary
     other: EvaluationSummary
     test: PairedTest
     categories: tuple[CategoryTest, ...] = ()
     """In alphabetical order; empty where no task has one."""
+    tasks: tuple[TaskDifference, ...] = ()
+    """Those that both have, the greatest loss first."""
     n_only_baseline: int = 0
     """Tasks that the other one has not, or of which all its samples failed."""
     n_only_other: int = 0
@@ -67,6 +91,7 @@ def compare(baseline: EvaluationReport, other: EvaluationReport) -> Comparison:
         other=_summary(other),
         test=_test(both, before, after),
         categories=_categories(both, before, after, category),
+        tasks=_differences(both, baseline, other),
         n_only_baseline=len(before) - len(both),
         n_only_other=len(after) - len(both),
         n_incomplete_baseline=baseline.n_incomplete_groups,
@@ -74,12 +99,46 @@ def compare(baseline: EvaluationReport, other: EvaluationReport) -> Comparison:
     )
 
 
+def _differences(
+    both: Sequence[str], baseline: EvaluationReport, other: EvaluationReport
+) -> tuple[TaskDifference, ...]:
+    named = {t.task: t for t in (*baseline.tasks, *other.tasks)}
+    before, after = _means(baseline.tasks), _means(other.tasks)
+    solved_before, solved_after = _solved(baseline), _solved(other)
+    found = [
+        TaskDifference(
+            task_id=named[task].task_id,
+            environment=named[task].environment,
+            category=named[task].category,
+            baseline_mean=before[task],
+            other_mean=after[task],
+            baseline_solved=solved_before[task],
+            other_solved=solved_after[task],
+        )
+        for task in both
+    ]
+    return tuple(sorted(found, key=lambda each: each.other_mean - each.baseline_mean))
+
+
+def _solved(report: EvaluationReport) -> dict[str, float]:
+    """Share of the samples that solve it, by task."""
+    rewards = _rewards(report.tasks)
+    return {
+        task: fmean(reward >= report.solved_at for reward in of_task)
+        for task, of_task in rewards.items()
+    }
+
+
 def _means(tasks: Sequence[TaskScores]) -> dict[str, float]:
-    """A task that a run plays in two of its environments is one task."""
+    return {task: fmean(of_task) for task, of_task in _rewards(tasks).items()}
+
+
+def _rewards(tasks: Sequence[TaskScores]) -> dict[str, list[float]]:
+    """A task that a run plays in two of its environments is one task; one whose samples all failed is left out."""
     rewards: dict[str, list[float]] = defaultdict(list)
     for task in tasks:
         rewards[task.task] += task.rewards
-    return {task: fmean(of_task) for task, of_task in rewards.items() if of_task}
+    return {task: of_task for task, of_task in rewards.items() if of_task}
 
 
 def _categories(

@@ -5,7 +5,6 @@ answers each action of the policy in `step`, and says when the episode is over. 
 
     import warren.environment as we
 
-
     class Echo(we.Env):
         name = "echo"
 
@@ -19,21 +18,17 @@ answers each action of the policy in `step`, and says when the episode is over. 
         def step(self, action: str) -> we.StepResult:
             return we.StepResult(reward=float(action == self.word), done=True)
 
-        def demonstrate(self, rng: random.Random) -> str:
-            return self.word
-
 Host it with `warren env-worker --env my_module:Echo`, try it with `warren.testing.play(Echo, ...)`.
 
 What an environment may rely on, and what it owes:
 
-- While it lives, each episode has a process of its own, forked from one that has everything
-  imported; methods may block, up to `limits`. The process plays another episode after one that
-  ended well and left nothing behind. An episode of one quick turn may have none while it waits for
-  the policy: then `reset` is called again before `step`. Classes with `async def` methods share a process and run
-  concurrently; `isolation` says otherwise.
-- Chance comes from `ctx.rng` (or `ctx.member_rng`), never from the global `random`: the members of
-  a group must start from the same state, and an episode whose worker died is rebuilt elsewhere by
-  `reset` and the recorded actions. An environment that can't do this says `replayable = False`.
+- While it lives, each episode has a process of its own, forked from one that has everything imported; methods may
+  block, up to `limits`. The process plays another episode after one that ended well and left nothing behind. An
+  episode of one quick turn may have none while it waits for the policy: then `reset` is called again before `step`.
+  Classes with `async def` methods share a process and run concurrently; `isolation` says otherwise.
+- Chance comes from `ctx.rng` (or `ctx.member_rng`), never from the global `random`: the members of a group must start
+  from the same state, and an episode whose worker died is rebuilt elsewhere by `reset` and the recorded actions. An
+  environment that can't do this says `replayable = False`.
 - An exception is a failed episode, not a reward; so are NaN, infinity and a missed deadline.
 - What `print` writes goes to the log of the run (`warren logs`), and to a file of the environment's own,
   `~/.warren/logs/environments`.
@@ -50,6 +45,7 @@ from typing_extensions import TypeVar
 from warren.observation import Observation, PromptTokens
 from warren.workbench.context import Context
 from warren_schemas.chat.tool_formats import Tool
+from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.images import Image
 from warren_schemas.transcript import ChatMessage
 
@@ -100,8 +96,7 @@ class NoDemonstrations(Exception):
 class Limits:
     """How long calls may take, and how much an observation may hold.
 
-    A call over its time is killed together with its process; the other episodes of that process
-    are rebuilt.
+    A call over its time is killed together with its process; the other episodes of that process are rebuilt.
     """
 
     reset_s: float = 60.0
@@ -189,6 +184,8 @@ class Env(ABC, Generic[TaskT]):
     """What `reset` gets as well; set before it."""
     sampled: Sampled = Sampled()
     """The tokens of the action that `step` gets, if `sees_tokens`."""
+    task_id: str | None = None
+    """What this episode's task is called; `reset` may set it where `id_of` can't tell."""
     category: str | None = None
     """What kind of task this episode's is; evaluations have a table by it. `reset` may set it: one or a few
     words, the same for all episodes of a task."""
@@ -203,8 +200,7 @@ class Env(ABC, Generic[TaskT]):
         """The tasks of a split, or None for an environment that makes its own from `ctx`.
 
         May be `async` where `isolation` is `shared`. Called once for each process, config and split, on an instance of its own; the result is
-        shared by all episodes and must not be changed by them. Each epoch passes through the tasks
-        in a fresh order.
+        shared by all episodes and must not be changed by them. Each epoch passes through the tasks in a fresh order.
         """
         return None
 
@@ -214,6 +210,11 @@ class Env(ABC, Generic[TaskT]):
         Called on the episode's own instance, and `tasks` is not. `TaskError` says what is wrong with a row.
         """
         raise ConfigError(f"{type(self).__name__} takes no data set: it has no task_of()")
+
+    def id_of(self, task: TaskT) -> str | None:
+        """A name that stays with the task when the data changes, and that no other task of its split has: results
+        are compared by it. A mapping's is its `task_id`, `id` or `uid`; None: it is told by its number, `train/7`."""
+        return row_id(task)
 
     def system_prompt(self) -> str | None:
         """Goes before the first observation as a system message. Called after `reset`."""
@@ -229,10 +230,8 @@ class Env(ABC, Generic[TaskT]):
 
     @abstractmethod
     def step(self, action: str) -> StepResult | Awaitable[StepResult]:
-        """What follows from the policy's words. Never called again after `done`.
-
-        The words are a model's: expect anything, an empty text or one that was cut short too.
-        """
+        """What follows from the policy's words, which may be anything, an empty text or one that was cut short too. Never
+        called again after `done`."""
 
     def score(self) -> Score | Awaitable[Score]:
         """A reward for the episode as a whole, added to that of the last turn; None gives none.

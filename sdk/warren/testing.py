@@ -60,13 +60,14 @@ def play(
     split: str = "train",
     index: int = 0,
     member: int = 0,
+    level: int | None = None,
     max_turns: int = 32,
 ) -> Episode:
     """Play one episode to its end, or for `max_turns`; errors come through as they are raised.
 
     Tasks are taken in the order in which `tasks(split)` gives them.
     """
-    ctx = Context.derive(seed, split, index, member)
+    ctx = replace(Context.derive(seed, split, index, member), level=level)
     return asyncio.run(_play(environment, policy, ctx, max_turns))
 
 

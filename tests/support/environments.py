@@ -54,14 +54,44 @@ class Letters(Env):
         return rng.choice(self.letters)
 
 
+class Levelled(Env):
+    """Shows the level of its task."""
+
+    name = "levelled"
+
+    def reset(self, task: None, ctx: Context) -> str:
+        return f"level {ctx.level}"
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=0.0, done=True)
+
+
+class Steady(Env):
+    """For curricula: what its tasks bring follows from their level alone. Level 0 is always solved, level 1 by every
+    other member of a group, and all others never."""
+
+    name = "steady"
+
+    def reset(self, task: None, ctx: Context) -> str:
+        assert ctx.level is not None
+        self.is_solved = ctx.level == 0 or (ctx.level == 1 and ctx.member % 2 == 0)
+        return "?"
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=float(self.is_solved), done=True)
+
+
 class Sorted(Env[str]):
-    """With tasks, each of a category: the reward is 1 for the letter that is the task."""
+    """With tasks, each with an id and of a category: the reward is 1 for the letter that is the task."""
 
     name = "sorted"
     isolation = "shared"
 
     def tasks(self, split: str) -> list[str]:
         return list("abcdefgh")
+
+    def id_of(self, task: str) -> str:
+        return f"letter {task}"
 
     def reset(self, task: str, ctx: Context) -> str:
         self.letter = task

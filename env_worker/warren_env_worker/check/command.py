@@ -1,7 +1,10 @@
-"""Check your own environments, and install packages of others'.
+"""Make, check, test and serve your own environments, and install packages of others'.
 
 For example:
+    warren env new my_env
     warren env check my_module:MyEnv
+    warren env test
+    warren env serve my_module:MyEnv
     warren env install gymnasium
 """
 # `warren env --help` prints this docstring. Importing this module loads nothing heavy.
@@ -59,7 +62,7 @@ def check(
     from warren_env_worker.check.finding import Mark, verdict
     from warren_env_worker.output.log import OutputLog, log_path
 
-    output, arguments = make_output(), _read(config)
+    output, arguments = make_output(), read_arguments(config)
     name, environment = _chosen(environment, url)
     log = OutputLog(log_path(warren_home() / "logs", environment))
     output.line(f"Checking {name}")
@@ -155,7 +158,8 @@ def _tell_output(output: "Output", printed: "Printed", *, shows: bool) -> None:
         output.line(printed.shown)
 
 
-def _read(config: str) -> dict[str, object]:
+def read_arguments(config: str) -> dict[str, object]:
+    """What `--config` says, in JSON. Raises `ConfigurationError`."""
     import json
     from typing import cast
 

@@ -70,7 +70,7 @@ class Probe:
     def start(self, index: int, member: int = 0) -> Start:
         return Start(
             config=self._config, seed=11, member=member, max_turns=MAX_TURNS, split=self._split,
-            index=index, order_seed=0, shuffle=True, num_samples=None, demonstrates=False,
+            index=index, order_seed=0, shuffle=True, num_samples=None, task_ids=(), demonstrates=False,
             tool_format=None, sealed=NOTHING, reach=TRUSTED, tag="",
         )  # fmt: skip
 

@@ -95,6 +95,9 @@ class Math(Env[Question]):
         """As people know it."""
         return "the data set" if self.path is None else self.path.replace("{split}", split)
 
+    def id_of(self, task: Question) -> str | None:
+        return task.id
+
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
         self.question, self.file = task, self._file(ctx.split)
         self.category = task.category

@@ -26,11 +26,12 @@ from warren.environment import ChatMessage, ConfigError
 from warren.workbench.verdict import AnswerForm
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.verifier.extraction import extract, last_boxed
+from warren_schemas.datasets.row_ids import ID_FIELDS, row_id
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 COLUMNS = (
     "prompt", "problem", "question", "reward_model", "ground_truth", "answer", "solution",
-    "images", "data_source", "category", "subject", "type",
+    "images", "data_source", "category", "subject", "type", *ID_FIELDS,
 )  # fmt: skip
 _BATCH_ROWS = 1000
 
@@ -47,6 +48,8 @@ class Question(NamedTuple):
     """The file gives whole messages, with their own instructions."""
     row: int
     """Where it stands in the file, counted from 1."""
+    id: str | None
+    """What the file calls it."""
 
 
 def read_questions(path: Path, reach: Reach, *, needs_gold: bool = True) -> list[Question]:
@@ -115,6 +118,7 @@ def question(row: Mapping[str, object], number: int, *, needs_gold: bool = True)
         category=_category(row),
         is_chat=not isinstance(shown, str),
         row=number,
+        id=row_id(row),
     )
 
 

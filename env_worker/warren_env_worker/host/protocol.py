@@ -59,6 +59,8 @@ class Start:
     """Seed of the order in which tasks are drawn."""
     shuffle: bool
     num_samples: int | None
+    task_ids: tuple[str, ...]
+    """Only these tasks of the split are used; empty: all."""
     demonstrates: bool
     """Each observation comes with a demonstrated action."""
     tool_format: str | None
@@ -69,6 +71,8 @@ class Start:
     """What its config may reach, without the values of keys."""
     tag: str
     """Stands before what the episode prints."""
+    level: int | None = None
+    """Of its task, where the run has a curriculum of levels."""
     row: Row | None = None
     """The task, where it is a row of a data set."""
 
@@ -117,7 +121,8 @@ class Observed:
     after: int | None = None
     """The action, counted from 1, behind which the messages stand, 0 for before all; None: the last one."""
     task_number: int | None = None
-    """Of the answer to a reset, like `category`: which task of its split this is."""
+    """Of the answer to a reset, like `task_id` and `category`: which task of its split this is."""
+    task_id: str | None = None
     category: str | None = None
     n_tasks: int | None = None
     """Of the answer to a reset: how many its split has; None where the environment makes its own."""
@@ -251,6 +256,7 @@ def _call(fields: dict[str, Any]) -> Call:
     start = fields["start"]
     if start:
         start["reach"] = Reach.unpacked(start["reach"])
+        start["task_ids"] = tuple(start["task_ids"])
         start["row"] = Row(**start["row"]) if start["row"] else None
     fields["start"] = Start(**start) if start else None
     fields["sampled"] = [Sampled(**sampled) for sampled in fields["sampled"]]

@@ -70,6 +70,8 @@ def start_of(spec: EpisodeSpec, has: Granted) -> Start:
         order_seed=spec.task.order_seed,
         shuffle=spec.task.shuffle,
         num_samples=spec.task.num_samples,
+        task_ids=spec.task.task_ids,
+        level=spec.task.level,
         demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
         tool_format=spec.tool_format,
         sealed=Sealed.of(has.secrets, has.reach.values_of_keys),

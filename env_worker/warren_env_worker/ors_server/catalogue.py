@@ -13,10 +13,10 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.ors_server.bodies import Task
-from warren_env_worker.ors_server.episode import Episode, EpisodeFailed
 from warren_env_worker.ors_server.errors import OrsError
 from warren_env_worker.ors_server.settings import Served
 from warren_env_worker.ors_server.tools import FORM
+from warren_env_worker.served_episode import Episode, EpisodeFailed
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodeSpec, FailureKind, PolicyRef, TaskRef
 from warren_schemas.ids import GroupId, ModelId, new_id

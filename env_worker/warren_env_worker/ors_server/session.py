@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from warren_env_worker.host.protocol import Message, Observed
 from warren_env_worker.ors_server.blocks import output
 from warren_env_worker.ors_server.catalogue import as_answer
-from warren_env_worker.ors_server.episode import Episode, EpisodeFailed
 from warren_env_worker.ors_server.errors import OrsError
 from warren_env_worker.ors_server.tools import CallRefused, Reason, Toolbox
+from warren_env_worker.served_episode import Episode, EpisodeFailed
 from warren_schemas.ids import new_id
 
 STARTING_S = 25.0

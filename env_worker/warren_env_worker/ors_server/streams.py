@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 import orjson
 from aiohttp import ClientConnectionResetError, web
 
-from warren_env_worker.ors_server.episode import EpisodeFailed
 from warren_env_worker.ors_server.session import Answer
+from warren_env_worker.served_episode import EpisodeFailed
 
 PING_S = 10.0
 PIECE_CHARS = 4096

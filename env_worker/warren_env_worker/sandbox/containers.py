@@ -1,7 +1,7 @@
 """Walls from a container of an image that the operator allows: by Podman, or by Docker.
 
 It has no network, a root file system that nobody can write, `/tmp` in memory, no capabilities and a user without rights;
-the engine's own seccomp filter holds. The image needs Python 3 with `ctypes`; our session runs in it as process 1, and
+our seccomp filter holds besides the engine's. The image needs Python 3 with `ctypes`; our session runs in it as process 1, and
 speaks over the container's standard input and output.
 
 Invariants: no image is pulled, so that a config sends this machine nowhere; a container ends once its input does, so
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from typing import Literal
 
+from warren.isolation.syscalls import filter_program
 from warren.workbench.cells import SandboxFailed
 from warren.workbench.settings import SandboxSettings
 from warren_env_worker.sandbox.archive import inside
@@ -26,14 +27,14 @@ ENGINES: tuple[Engine, ...] = ("podman", "docker")
 START_S = 120.0
 """Some storage drivers copy the image for each container."""
 PROBE = """
-import os
+import os, socket
 def closed(what, *arguments):
     try:
         what(*arguments)
     except OSError:
         return True
-print(os.getuid() != 0, set(os.listdir("/sys/class/net")) <= {"lo"}, closed(open, "/warren", "w"),
-    closed(os.setuid, 0), closed(os.chroot, "/"))
+print(os.getuid() != 0 and set(os.listdir("/sys/class/net")) <= {"lo"}, closed(open, "/warren", "w"),
+    closed(os.setuid, 0), closed(socket.socket, socket.AF_INET), closed(socket.socket, socket.AF_NETLINK))
 """
 
 _USER = "65534:65534"
@@ -59,11 +60,13 @@ _BOOT = """
 import base64, os, sys
 if os.getpid() != 1 or not os.path.ismount("/tmp"):
     sys.exit("this is no container: its engine has not built the walls that it was told")
-path, (_, archive, limits) = "/tmp/warren.zip", sys.argv
+path, (_, archive, rules, limits) = "/tmp/warren.zip", sys.argv
+filter = os.memfd_create("rules")
+os.write(filter, base64.b64decode(rules))
 with open(path, "wb") as file:
     file.write(base64.b64decode(archive))
 sys.path.insert(0, path)
-sys.argv[:] = [path, "-1", "-1", limits]
+sys.argv[:] = [path, "-1", str(filter), limits]
 from warren_env_worker.sandbox.inside import supervisor
 os.unlink(path)
 supervisor.main()
@@ -71,16 +74,17 @@ supervisor.main()
 
 
 def plan(engine: Engine, settings: SandboxSettings) -> Plan:
-    """Raises `SandboxFailed`."""
+    """Raises `SandboxFailed`, `CannotIsolate`."""
     program = shutil.which(engine)
     if program is None:
         raise SandboxFailed(f"{engine} is not installed")
     assert settings.image is not None
     limits = limits_as_text(settings, disk="/tmp", n_processes=_MAX_OF_USER)
+    rules = filter_program(has_namespaces=True)
     started = [
         *(program, "run", *_walls(settings)),
         *("--entrypoint", settings.python or "python3", settings.image),
-        *("-s", "-S", "-c", _BOOT, base64.b64encode(inside()).decode(), limits),
+        *("-s", "-S", "-c", _BOOT, _as_text(inside()), _as_text(rules), limits),
     ]
     return Plan(
         engine,
@@ -89,6 +93,10 @@ def plan(engine: Engine, settings: SandboxSettings) -> Plan:
         variables=_variables(),
         start_s=START_S,
     )
+
+
+def _as_text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _walls(settings: SandboxSettings) -> list[str]:

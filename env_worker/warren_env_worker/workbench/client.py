@@ -58,6 +58,7 @@ class Line:
         try:
             tell(self._connection, frame)
         except OSError as error:
+            self.close()
             raise self._gone() from error
 
     def asked(self, steps: Steps[ResultT]) -> ResultT:

@@ -94,6 +94,7 @@ def _group(row: GroupRow) -> Group:
         purpose=EpisodePurpose(row.purpose),
         environment=row.environment,
         task_index=row.task_index,
+        level=row.level,
         min_version=row.min_version,
         deadline_s=row.deadline_s,
         attempts=list(row.attempts),

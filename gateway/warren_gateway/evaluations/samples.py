@@ -6,7 +6,8 @@ from typing import Any
 
 from warren_gateway.evaluations.task_keys import key_of_task
 from warren_gateway.store.tables import GroupRow
-from warren_schemas.config import TrainConfig
+from warren_schemas.config import EnvironmentConfig, TrainConfig
+from warren_schemas.episode import default_task_id
 
 INCOMPLETE = "incomplete"
 """The fate of members of a recorded group of which another one never ended."""
@@ -17,6 +18,8 @@ class Sample:
     """An episode that counts: it has a reward, or it failed."""
 
     task: str
+    """Its key."""
+    task_id: str
     environment: int
     category: str | None
     reward: float | None = None
@@ -30,7 +33,7 @@ def samples_of(groups: Iterable[GroupRow], config: TrainConfig) -> Iterator[Samp
         own = task_key(group, config)
         for outcome in group.outcomes or ():
             if outcome["fate"] in ("evaluated", "failed"):
-                yield _sample(group, outcome.get("task", own), outcome)
+                yield _sample(group, config, outcome.get("task", own), outcome)
 
 
 def is_whole(group: GroupRow) -> bool:
@@ -45,19 +48,31 @@ def task_key(group: GroupRow, config: TrainConfig) -> str:
         environment.name,
         environment.workers,
         environment.config,
-        environment.evaluation_split or environment.split,
+        _split(environment),
         dataset=environment.dataset,
+        told_id=group.task_id,
         number=group.task_number,
         made_from=(config.seed, group.environment, group.task_index),
+        level=group.level,
     )
 
 
-def _sample(group: GroupRow, task: str, outcome: dict[str, Any]) -> Sample:
+def _sample(group: GroupRow, config: TrainConfig, task: str, outcome: dict[str, Any]) -> Sample:
     return Sample(
         task=task,
+        task_id=group.task_id or _unnamed(group, config),
         environment=group.environment,
         category=group.category,
         reward=outcome.get("reward"),
         metrics=outcome.get("metrics", {}),
         failure=outcome.get("failure"),
     )
+
+
+def _unnamed(group: GroupRow, config: TrainConfig) -> str:
+    split = _split(config.environments[group.environment])
+    return default_task_id(split, group.task_index, group.task_number)
+
+
+def _split(environment: EnvironmentConfig) -> str:
+    return environment.evaluation_split or environment.split

@@ -91,6 +91,7 @@ def _task(samples: Sequence[Sample], config: TrainConfig) -> TaskScores:
     first = samples[0]
     return TaskScores(
         task=first.task,
+        task_id=first.task_id,
         environment=config.environments[first.environment].name,
         category=next((s.category for s in samples if s.category is not None), None),
         rewards=tuple(s.reward for s in samples if s.reward is not None),

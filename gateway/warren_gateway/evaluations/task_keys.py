@@ -2,8 +2,8 @@
 
 Invariant: a task has one key in every evaluation, so samples of it are known as such where a split is
 played twice, and two evaluations can be compared task by task. The key is of the environment's name and config,
-the data set's exact version if there is one, the split, and the task's number in the data; of an environment that makes
-its own tasks, of what it makes them from: the run's seed, the place among its environments and the index. There, what a run
+the data set's exact version if there is one, the split, and what the environment calls the task, or else its number in the
+data; of an environment that makes its own tasks and calls them nothing, of what it makes them from: the run's seed, the place among its environments and the index. There, what a run
 trained on and what it evaluated are other tasks under the same index. A recorded episode has the key of the config that it was
 recorded with, whatever scores it later.
 """
@@ -23,19 +23,28 @@ def key_of_task(
     split: str,
     *,
     dataset: str | None,
+    told_id: str | None,
     number: int | None,
     made_from: tuple[object, ...],
+    level: int | None,
 ) -> str:
-    """`number`: in the data; `made_from`: what tells tasks apart that an environment makes itself."""
+    """`told_id`: by the environment; `number`: in the data; `made_from`: what tells tasks apart that an environment makes itself."""
     known: list[object] = [environment, workers, config, split]
     if dataset is not None:
         known.append(dataset)
-    known += made_from if number is None else [number]
+    if told_id is not None:
+        known.append(told_id)
+    else:
+        known += made_from if number is None else [number]
+    if level is not None:
+        known.append({"level": level})
     text = orjson.dumps(known, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
-def recorded_task_key(spec: EpisodeSpec, number: int | None, dataset: str | None) -> str:
+def recorded_task_key(
+    spec: EpisodeSpec, told_id: str | None, number: int | None, dataset: str | None
+) -> str:
     """Of an episode that was played by this spec; `dataset` is what its run took the tasks from."""
     made_from: tuple[object, ...] = (
         spec.task.order_seed,
@@ -50,6 +59,8 @@ def recorded_task_key(spec: EpisodeSpec, number: int | None, dataset: str | None
         spec.environment_config,
         spec.task.split,
         dataset=dataset,
+        told_id=told_id,
         number=number,
         made_from=made_from,
+        level=spec.task.level,
     )

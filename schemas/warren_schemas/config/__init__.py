@@ -16,6 +16,7 @@ from warren_schemas.config.algorithm import (
     TurnCredit,
 )
 from warren_schemas.config.critic import Critic
+from warren_schemas.config.curriculum import Curriculum
 from warren_schemas.config.environment import (
     EnvironmentConfig,
     SecretName,
@@ -93,6 +94,7 @@ __all__: list[str] = [
     "ClientSource",
     "Credit",
     "Critic",
+    "Curriculum",
     "EnvironmentConfig",
     "EpisodeCredit",
     "EvaluationConfig",

@@ -1,10 +1,12 @@
 """Where episodes happen, and what counts there."""
 
+from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from warren_schemas.base import Listed
+from warren_schemas.config.curriculum import Curriculum
 from warren_schemas.config.groups import GroupSize
 from warren_schemas.config.numbers import (
     DatasetReference,
@@ -17,8 +19,11 @@ from warren_schemas.config.numbers import (
 from warren_schemas.config.rewards import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
+from warren_schemas.ids import TaskId
 from warren_schemas.text.written import Config
 
+MAX_TASK_IDS = 256
+"""They travel with every episode."""
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
 
@@ -29,6 +34,15 @@ class SplitConfig(Config):
     """Shuffle the tasks anew in each epoch; false keeps the order of the data."""
     num_samples: PositiveInt | None = None
     """Use only this many tasks, chosen once per run (with `shuffle: false`, the first ones)."""
+    task_ids: Annotated[Listed[TaskId], Field(max_length=MAX_TASK_IDS)] = ()
+    """Use only the environment's own tasks with these ids (with `shuffle: false`, in this order); empty uses all."""
+
+    @model_validator(mode="after")
+    def _names_each_task_once(self) -> Self:
+        twice = [each for each, n in Counter(self.task_ids).items() if n > 1]
+        if twice:
+            raise ValueError(f"task_ids names {twice[0]!r} more than once; name each task once")
+        return self
 
 
 class EnvironmentConfig(Config):
@@ -50,6 +64,8 @@ class EnvironmentConfig(Config):
     """Split for evaluation; null uses fresh tasks of `split`."""
     splits: dict[Name, SplitConfig] = Field(default_factory=dict)
     """Settings by name of the split; a split without settings is used completely and shuffled."""
+    curriculum: Curriculum | None = None
+    """Which levels or tasks are trained on more often; null: all of them in turn."""
     weight: PositiveFloat = 1.0
     """Relative share of the groups that this environment gets."""
     max_turns: PositiveInt = 32
@@ -100,6 +116,29 @@ class EnvironmentConfig(Config):
                 raise ValueError(
                     f"splits.{name} are settings of a split that is not used: split is {self.split}, and"
                     f" evaluation_split {self.evaluation_split or 'null'}; correct its name or leave it out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _has_tasks_of_its_own(self) -> Self:
+        chosen = [name for name, split in self.splits.items() if split.task_ids]
+        if self.dataset is not None and chosen:
+            raise ValueError(
+                f"splits.{chosen[0]}.task_ids chooses among an environment's own tasks, and with dataset the"
+                " tasks are rows; leave one of them out, or upload the rows that you want"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_as_many_tasks(self) -> Self:
+        of_split = self.splits.get(self.split, SplitConfig())
+        limits = {"num_samples": of_split.num_samples, "task_ids": len(of_split.task_ids) or None}
+        n_used = self.curriculum.n if self.curriculum and self.curriculum.over == "tasks" else 0
+        for key, most in limits.items():
+            if most is not None and n_used > most:
+                raise ValueError(
+                    f"curriculum.n is {n_used}, and splits.{self.split}.{key} leaves {most} tasks; lower the one"
+                    " or raise the other"
                 )
         return self
 

@@ -18,6 +18,7 @@ from warren_schemas.config.retention import RetentionConfig
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import LiveSource, RecordedSource, Source
 from warren_schemas.config.unused import (
+    curricula_not_trained,
     evaluations,
     fates_not_replayed,
     not_of_recorded,
@@ -109,6 +110,7 @@ class TrainConfig(Config):
                 is_live=isinstance(self.source, LiveSource),
                 sections=self._of_training(),
             )
+            reasons += curricula_not_trained(self.environments)
         elif isinstance(self.source, RecordedSource):
             reasons += fates_not_replayed(self.source.where)
         if self.model.gpus > 1 and not (self.needs_trainer or self.evaluates_recorded):
@@ -199,6 +201,10 @@ class TrainConfig(Config):
         training = {"algorithm", "optimizer", "checkpoint", "sft", "resume_from", "source"}
         written = self.model_dump(mode="json", exclude=training)
         written["limits"] |= {"steps": 0}
+        for environment in written["environments"]:
+            curriculum: dict[str, Any] | None = environment["curriculum"]
+            if curriculum is not None and curriculum["over"] == "tasks":
+                environment["curriculum"] = None
         written["evaluation"] = (written["evaluation"] or {}) | {
             "before": True, "after": True, "every_steps": None,
         }  # fmt: skip

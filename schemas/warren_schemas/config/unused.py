@@ -98,6 +98,9 @@ def of_live_episodes(
     """
     if algorithm.max_staleness != AlgorithmConfig().max_staleness:
         yield "algorithm.max_staleness"
+    for i, environment in enumerate(environments):
+        if environment.curriculum is not None and not _plays_levels(environment, is_evaluated):
+            yield f"environments.{i}.curriculum"
     unused = ("temperature",) if is_evaluated else tuple(Sampling.model_fields)
     for key in unused:
         if getattr(sampling, key) != getattr(Sampling(), key):
@@ -105,6 +108,19 @@ def of_live_episodes(
         for i, environment in enumerate(environments):
             if getattr(environment.sampling, key) is not None:
                 yield f"environments.{i}.sampling.{key}"
+
+
+def _plays_levels(environment: EnvironmentConfig, is_evaluated: bool) -> bool:
+    """An evaluation plays all levels, and of tasks those that it plays without a curriculum."""
+    curriculum = environment.curriculum
+    return is_evaluated and curriculum is not None and curriculum.over == "levels"
+
+
+def curricula_not_trained(environments: Sequence[EnvironmentConfig]) -> Iterator[str]:
+    """Where nothing is trained."""
+    for i, environment in enumerate(environments):
+        if environment.curriculum is not None and environment.curriculum.over == "tasks":
+            yield f"environments.{i}.curriculum chooses among tasks to train on, and nothing is trained; leave it out"
 
 
 # Of evaluations of what is recorded nothing is sampled or trained: `_ALWAYS` has an effect, `_SCORED` where env workers give the

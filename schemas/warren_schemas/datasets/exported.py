@@ -24,9 +24,10 @@ from warren_schemas.episode import (
     Failed,
     FailureKind,
     StopReason,
+    default_task_id,
 )
 from warren_schemas.episode_times import EpisodeTimes
-from warren_schemas.ids import EpisodeId, RunId, can_be_id
+from warren_schemas.ids import EpisodeId, RunId, TaskId, can_be_id
 from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.text.explain import explain
 from warren_schemas.transcript import Branch, ChatMessage, Tokens, Transcript, Turn
@@ -135,6 +136,7 @@ class _Row(BaseModel):
     group_size: Annotated[int, Field(ge=1)] | None = None
     environment_version: str = ""
     task_number: Annotated[int, Field(ge=0)] | None = None
+    task_id: TaskId | None = None
     category: str | None = None
     fate: RecordedFate | Literal["superseded"] | None = None
     outcome: Literal["completed", "failed"]
@@ -167,10 +169,11 @@ class _Row(BaseModel):
 
 
 def _ended(row: _Row) -> EpisodeEnded:
+    spec = EpisodeSpec.model_validate_json(row.spec)
     return EpisodeEnded(
         envelope=Envelope(run=RunId(row.run), episode=EpisodeId(row.episode), attempt=row.attempt),
-        spec=EpisodeSpec.model_validate_json(row.spec),
-        transcript=_transcript(row),
+        spec=spec,
+        transcript=_transcript(row, spec),
         outcome=_outcome(row),
         worker=row.worker,
         environment_version=row.environment_version,
@@ -192,17 +195,19 @@ def _outcome(row: _Row) -> Completed | Failed:
     return Completed(reward=row.reward, stop=stop, metrics=parts | row.metrics)
 
 
-def _transcript(row: _Row) -> Transcript:
+def _transcript(row: _Row, spec: EpisodeSpec) -> Transcript:
     branches = _branches(row)
     if row.branch >= len(branches):
         raise ValueError(f"branch: there are {len(branches)}, counted from 0")
     current = branches.pop(row.branch)
+    unnamed = default_task_id(spec.task.split, spec.task.index, row.task_number)
     return Transcript(
         messages=current.messages,
         n_rendered=current.n_rendered,
         tokens=current.tokens,
         tokenizer=row.tokenizer,
         task_number=row.task_number,
+        task_id=None if row.task_id == unnamed else row.task_id,
         category=row.category,
         turns=tuple(
             Turn(reward=turn.reward, digest="", is_cut=turn.is_cut, branch=turn.branch)

@@ -34,6 +34,8 @@ COLUMNS = (
     Column("task_index", "integer", "Number of the task in the run: what is drawn from its split."),
     Column("task_number", "integer", "Which task of the split's data it is, counted from 0; null where the"
            " environment makes its own."),
+    Column("task_id", "text", "What the environment calls the task, or else its split and number: `train/7`."),
+    Column("level", "integer", "Level of the task; null where its run has no curriculum of levels."),
     Column("category", "text", "What kind of task it is, where the environment says so."),
     Column("seed", "integer", "Seed of the episode, the same for its group."),
     Column("outcome", "text", "`completed` or `failed`."),

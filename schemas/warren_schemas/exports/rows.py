@@ -60,6 +60,8 @@ def _identity(view: TrajectoryView) -> Row:
         "task_split": spec.task.split,
         "task_index": spec.task.index,
         "task_number": item.transcript.task_number,
+        "task_id": item.task_id,
+        "level": spec.task.level,
         "category": item.transcript.category,
         "seed": spec.seed,
     }

@@ -83,6 +83,8 @@ class EnvironmentScores(Frozen):
 class TaskScores(Frozen):
     task: str
     """The same in every evaluation that plays this task, whatever the run, the policy and its settings."""
+    task_id: str = ""
+    """What its environment calls it, or else its split and its number."""
     environment: str
     category: str | None = None
     rewards: tuple[float, ...] = ()

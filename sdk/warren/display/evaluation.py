@@ -1,11 +1,13 @@
 """Results of evaluations and comparisons as tables."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 
-from warren.comparing import Comparison, PairedTest
+from warren.comparing import Comparison, PairedTest, TaskDifference
 from warren.display.output import Output
 from warren.display.words import count, decimal
-from warren_schemas.http import EvaluationReport, EvaluationSummary, Scores
+from warren_schemas.http import EvaluationReport, EvaluationSummary, Scores, TaskScores
 
 _NO_CATEGORY = "(no category)"
 
@@ -28,6 +30,33 @@ def print_report(report: EvaluationReport, output: Output) -> None:
     if metrics := report.scores.metrics:
         rows = [[name, decimal(m.mean), count(m.n_episodes)] for name, m in metrics.items()]
         output.table(["metric", "mean", "episodes that report it"], rows, right=["mean"])
+
+
+def print_tasks(report: EvaluationReport, output: Output) -> None:
+    """A line for each task."""
+    output.line(title(report), "bold")
+    names = {task.environment for task in report.tasks}
+    columns = ["task", "category", "samples", "failed", "reward", "solved"]
+    rows = [_task_row(task, report.solved_at, is_one=len(names) == 1) for task in report.tasks]
+    output.table(columns, rows, right=columns[2:])
+    output.line(
+        f"solved: of its samples, those with a reward of at least {report.solved_at:g}.", "dim"
+    )
+
+
+def print_compared_tasks(comparison: Comparison, output: Output) -> None:
+    """A line for each task that both have, the greatest loss first."""
+    output.line(f"A: {title(comparison.baseline)}")
+    output.line(f"B: {title(comparison.other)}")
+    names = {task.environment for task in comparison.tasks}
+    columns = ["task", "category", "A", "B", "B - A", "solved in A", "solved in B", ""]
+    rows = [_difference_row(task, is_one=len(names) == 1) for task in comparison.tasks]
+    output.table(columns, rows, right=columns[2:7])
+    changes = Counter(task.change for task in comparison.tasks)
+    output.line(
+        f"Tasks solved in B and not in A: {count(changes['solved'])}; in A and no longer in B: {count(changes['lost'])}."
+        " A task is solved if most of its samples solve it."
+    )
 
 
 def print_comparison(comparison: Comparison, output: Output) -> None:
@@ -85,6 +114,32 @@ def _lines(report: EvaluationReport) -> Iterator[tuple[str, Scores]]:
         yield environment.name, environment.scores
         for each in environment.categories:
             yield f"  {each.category or _NO_CATEGORY}", each.scores
+
+
+def _task_row(task: TaskScores, solved_at: float, *, is_one: bool) -> list[str]:
+    n, n_solved = len(task.rewards), sum(reward >= solved_at for reward in task.rewards)
+    return [
+        task.task_id if is_one else f"{task.environment} {task.task_id}",
+        task.category or "",
+        count(n),
+        count(task.n_failed),
+        decimal(fmean(task.rewards)) if n else "-",
+        f"{n_solved} of {n}" if n else "-",
+    ]
+
+
+def _difference_row(task: TaskDifference, *, is_one: bool) -> list[str]:
+    told = {"solved": "solved now", "lost": "no longer", "same": ""}
+    return [
+        task.task_id if is_one else f"{task.environment} {task.task_id}",
+        task.category or "",
+        decimal(task.baseline_mean),
+        decimal(task.other_mean),
+        f"{task.other_mean - task.baseline_mean:+.3f}",
+        f"{task.baseline_solved:.0%}",
+        f"{task.other_solved:.0%}",
+        told[task.change],
+    ]
 
 
 def _shown_ks(scores: Scores) -> list[int]:

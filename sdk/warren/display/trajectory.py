@@ -60,7 +60,7 @@ def sampled_spans(tokens: Tokens) -> list[slice]:
 
 def _title(view: TrajectoryView) -> str:
     item, spec = view.trajectory, view.trajectory.spec
-    task = f"{spec.environment} {spec.task.split}/{spec.task.index}"
+    task = f"{spec.environment} {item.task_id}"
     attempt = f", attempt {item.envelope.attempt}" if item.envelope.attempt > 1 else ""
     return f"{view.offset}: {task}, {spec.purpose}, {spec.group} member {spec.member}{attempt}"
 

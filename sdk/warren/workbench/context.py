@@ -27,6 +27,8 @@ class Context:
     """Number of the task in the run, counted from 0 without end."""
     member: int = 0
     """Which episode of its group this is."""
+    level: int | None = None
+    """How hard the task is to be, counted from 0; None where the run has no curriculum of levels."""
     tool_format: str | None = None
     """How the run wants calls of tools written; None: as the environment says."""
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
@@ -71,9 +73,16 @@ class Context:
         """
         return self._lent(SandboxFailed).python(code, sandbox, limit_s)
 
-    def sandbox(self, settings: SandboxSettings = DEFAULT_SANDBOX) -> SandboxSession:
-        """A session of one's own, which begins to start now and ends with the episode, or when it is closed."""
-        return self._lent(SandboxFailed).sandbox(settings)
+    def sandbox(
+        self, settings: SandboxSettings = DEFAULT_SANDBOX, *, image: str | None = None
+    ) -> SandboxSession:
+        """A session of one's own, which begins to start now and ends with the episode, or when it is closed.
+
+        With an image, in a container of that, and otherwise as the settings say. Raises `ValueError` where they say
+        what has no effect with one.
+        """
+        lent = self._lent(SandboxFailed)
+        return lent.sandbox(settings if image is None else settings.in_image(image))
 
     def verify(self, answer: str, gold: str, form: AnswerForm | None = None) -> Reply[Verdict]:
         """Hold a mathematical answer against the right one, as the environment `math` does; `await` it, or `.wait()`.

@@ -54,6 +54,10 @@ class SandboxSettings(Frozen):
     """A folder made by `pip install --target`; what lies in it can be imported within."""
     limits: SandboxLimits = Field(default_factory=SandboxLimits)
 
+    def in_image(self, image: str) -> Self:
+        """The same in a container of this image. Raises `ValidationError`, which is a `ValueError`."""
+        return self.model_validate(self.model_dump(exclude_unset=True) | {"image": image})
+
     @model_validator(mode="after")
     def _addressed(self) -> Self:
         if (self.tier == "http") != (self.url is not None):

@@ -6,7 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.gpu.ledger import Figures
+from benchmarks.gpu.__main__ import call, options
+from benchmarks.gpu.ledger import Figures, Ledger
+from benchmarks.gpu.plan import Step
 from benchmarks.gpu.runner import Ended, run_step
 from tests.support.patience import PATIENCE_S, STOP_S
 
@@ -95,3 +97,17 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def test_on_a_machine_that_others_use_steps_may_take_longer(tmp_path: Path) -> None:
+    limits, step = list[float](), Step("update tiny full", 1.0, 2.0)
+
+    def note(_: Step, limit_s: float, __: Ledger) -> Ended:
+        limits.append(limit_s)
+        return Ended("done", 0.0, "")
+
+    for slower in ("1", "20"):
+        folder = tmp_path / slower
+        given = options(["--results", str(folder), "--scratch", str(folder), "--slower", slower])
+        call(given, [step], note)
+    assert limits == [2.0, 40.0]

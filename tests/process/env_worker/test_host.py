@@ -35,18 +35,26 @@ async def test_an_episode_from_reset_to_its_end() -> None:
         assert (last.reward, last.is_over) == (0.0, True)
 
 
-async def test_a_task_is_told_by_its_number_and_its_category() -> None:
+async def test_a_task_is_told_by_its_number_its_id_and_its_category() -> None:
     async with hosting("Sorted") as host:
-        found: dict[int | None, tuple[str, str | None]] = {}
+        found: dict[int | None, tuple[str, str | None, str | None]] = {}
         for index in range(8):
             task = TaskRef(split="train", index=index)
             answer = await observed(Player(host, spec("sorted", task=task)).reset())
-            found[answer.task_number] = (answer.messages[0][1], answer.category)
+            found[answer.task_number] = (answer.messages[0][1], answer.task_id, answer.category)
     assert found.keys() == set(range(8)), "each once in an epoch"
     assert found == {
-        number: (letter, "vowel" if letter in "aeiou" else "consonant")
+        number: (letter, f"letter {letter}", "vowel" if letter in "aeiou" else "consonant")
         for number, letter in enumerate("abcdefgh")
     }
+
+
+async def test_an_environment_is_told_of_which_level_its_task_is_to_be() -> None:
+    async with hosting("Levelled") as host:
+        for level in (None, 0, 2):
+            task = TaskRef(index=0, level=level)
+            answer = await observed(Player(host, spec("levelled", task=task)).reset())
+            assert answer.messages[0][1] == f"level {level}"
 
 
 async def test_members_of_a_group_start_alike_and_demonstrate_differently() -> None:

@@ -71,6 +71,17 @@ def test_the_same_row_of_two_data_sets_is_two_tasks() -> None:
     assert len(keys) == 2
 
 
+def test_a_task_with_an_id_is_the_same_where_the_data_has_moved_it() -> None:
+    one, moved, other = (group_of_task_3(0) for _ in range(3))
+    moved.task_number = 8
+    assert task_key(one, config()) != task_key(moved, config()), "told by its number"
+    one.task_id = moved.task_id = "apple"
+    other.task_id = "pear"
+    keys = {task_key(group, config()) for group in (one, moved)}
+    assert len(keys) == 1
+    assert task_key(other, config()) not in keys
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_takeovers_change_nothing_of_what_is_counted(seed: int) -> None:
@@ -136,11 +147,11 @@ def test_one_that_its_run_goes_on_without_is_abandoned() -> None:
 
 def test_scores_by_category_and_environment() -> None:
     played = [
-        Sample("a", 0, "easy", 1.0, {"exact": 1.0}),
-        Sample("a", 0, "easy", 0.0, {"exact": 0.0}),
-        Sample("b", 0, "hard", 0.5),
-        Sample("b", 0, "hard", failure="deadline"),
-        Sample("c", 1, None, failure="lost"),
+        Sample("a", "quiz/a", 0, "easy", 1.0, {"exact": 1.0}),
+        Sample("a", "quiz/a", 0, "easy", 0.0, {"exact": 0.0}),
+        Sample("b", "quiz/b", 0, "hard", 0.5),
+        Sample("b", "quiz/b", 0, "hard", failure="deadline"),
+        Sample("c", "quiz/c", 1, None, failure="lost"),
     ]
     settings = config(environments=[{"name": "guess"}, {"name": "other"}])
     both = scoring.scores(played, 2, 0.5)
@@ -159,8 +170,8 @@ def test_scores_by_category_and_environment() -> None:
         (None, 0),
     ]
     tasks = scoring.tasks(played, settings)
-    assert [(t.task, t.category, t.rewards, t.n_failed) for t in tasks] == [
-        ("a", "easy", (1.0, 0.0), 0),
-        ("b", "hard", (0.5,), 1),
-        ("c", None, (), 1),
+    assert [(t.task_id, t.category, t.rewards, t.n_failed) for t in tasks] == [
+        ("quiz/a", "easy", (1.0, 0.0), 0),
+        ("quiz/b", "hard", (0.5,), 1),
+        ("quiz/c", None, (), 1),
     ]

@@ -21,6 +21,8 @@ from transformers import PreTrainedModel
 
 from warren.testing import play
 from warren_env_worker.environments.guess import Guess
+from warren_env_worker.host.child.choice import chosen
+from warren_env_worker.host.protocol import Start
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted
 from warren_gateway.access.caller import Viewer
@@ -169,9 +171,16 @@ def environment(config: TrainConfig, bench: Bench) -> Facts:
     ]
     return {
         "environment": [(start.config, start.split, start.tool_format) for start in starts],
-        "tasks": [start.order.position(start.index, 10) for start in starts],
+        "tasks": [_task_number(start) for start in starts],
         "observations": [[message.content for message in messages] for messages in shown],
     }
+
+
+def _task_number(start: Start) -> int:
+    """Of ten."""
+    used = chosen(Guess(), range(10), start.split, start.task_ids)
+    assert used is not None
+    return used[start.order.position(start.index, len(used))]
 
 
 def stored(config: TrainConfig, bench: Bench) -> Facts:

@@ -43,6 +43,8 @@ EXCEPTIONS: Mapping[str, str] = {}
 ACTED_ON: Mapping[str, str] = {
     "environments.workers": "tests/unit/coordinator/test_parts.py::"
     "test_episodes_of_an_own_environment_start_at_the_owners_queue",
+    "environments.curriculum": "tests/process/env_worker/test_host.py::"
+    "test_an_environment_is_told_of_which_level_its_task_is_to_be",
     "environments.recover": "tests/unit/coordinator/test_group_policy.py::"
     "test_an_environment_that_restarts_moves_no_house",
     "environments.episode_s": "tests/process/env_worker/test_interactions.py::"
@@ -89,6 +91,10 @@ FULL_SAMPLING: Keys = {
     "max_tokens": 2, "max_total_tokens": 10, "stop": ["1", "e", " "], "thinking": False,
 }  # fmt: skip
 SAVED = {"checkpoint.every_steps": 1, "limits.steps": 6, "algorithm.max_staleness": 0}
+CURRICULUM: Keys = {
+    "environments.curriculum": {"n": 8, "score_temperature": 0.1},
+    "limits.steps": 24,
+}
 CRITIC: Keys = {"algorithm.critic": {}}
 KL: Keys = {"algorithm.kl": {"coefficient": 0.5}}
 SFT, EVALUATION = {"sft": {"steps": 2, "episodes_per_step": 2}}, {"evaluation": {"episodes": 2}}
@@ -140,6 +146,13 @@ ROWS: list[Row] = [
         algorithm__group_size=5,
         limits__episode_s=9.0,
     ),
+    *_of("starts", probes.run, environments__curriculum={"n": 3}),
+    *_of(
+        "starts", probes.run, CURRICULUM, environments__curriculum__n=9,
+        environments__curriculum__over="tasks", environments__curriculum__solved_at=-9.0,
+        environments__curriculum__uniform=1.0, environments__curriculum__score_temperature=5.0,
+        environments__curriculum__half_life_groups=0.1,
+    ),
     *_of("observations", probes.environment, environments__config={"low": 5, "high": 30}),
     *_of("environment", probes.environment, environments__split="b", environments__tool_format="xml"),
     *_of("environment", probes.environment, EVALUATION, environments__evaluation_split="b"),
@@ -148,6 +161,7 @@ ROWS: list[Row] = [
         probes.environment,
         environments__splits__shuffle=False,
         environments__splits__num_samples=2,
+        environments__splits__task_ids=["train/7", "train/2"],
     ),
     *(Row(f"sampling.{k}", v, "tokens", probes.sampled) for k, v in FULL_SAMPLING.items()),
     *(

@@ -74,6 +74,20 @@ def test_other_tokens_are_refused(ids: Sequence[int], expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("task_id", "expected"),
+    [
+        (3, "task_id must be a str or None; it is int"),
+        ("", "the task_id has 0 characters; 1 to 256 can be sent"),
+        ("x" * 257, "the task_id has 257 characters; 1 to 256 can be sent"),
+    ],
+)
+def test_an_id_of_a_task_is_a_short_text(task_id: object, expected: str) -> None:
+    assert contract.task_id(None) is None
+    assert contract.task_id("x" * 256) == "x" * 256
+    assert refused(lambda: contract.task_id(task_id)).reason == expected
+
+
+@pytest.mark.parametrize(
     ("category", "expected"),
     [
         (3, "category must be a str or None; it is int"),

@@ -66,12 +66,13 @@ def successor(of: Step) -> Successor:
 
 def test_the_transcript_says_which_task_it_is_and_keeps_it() -> None:
     by = Origin(WorkerId("env_1"), 0.0)
-    shown = Observed(1, (("user", "?"),), "d", task_number=7, category="algebra")
+    shown = Observed(1, (("user", "?"),), "d", task_number=7, task_id="a/7", category="algebra")
     first = follow(start(), shown, by).item
-    assert (first.transcript.task_number, first.transcript.category) == (7, "algebra")
+    told = first.transcript
+    assert (told.task_number, told.task_id, told.category) == (7, "a/7", "algebra")
     taken = step(None).model_copy(update={"transcript": first.transcript})
-    later = follow(taken, GOES_ON, by).item
-    assert (later.transcript.task_number, later.transcript.category) == (7, "algebra")
+    told = follow(taken, GOES_ON, by).item.transcript
+    assert (told.task_number, told.task_id, told.category) == (7, "a/7", "algebra")
 
 
 def test_words_that_are_quoted_with_a_picture_are_no_action_either() -> None:

@@ -166,3 +166,63 @@ def test_a_row_that_is_no_task_is_told_by_its_number(
     assert begun.row is not None
     with pytest.raises(TaskError, match=reason):
         task_of_row(begun.row, cache.make(begun))
+
+
+class Named(Env[dict[str, str]]):
+    """Tasks that have ids, or none."""
+
+    name = "named"
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def tasks(self, split: str) -> list[dict[str, str]] | None:
+        return [{"id": name} if name else {} for name in self.names] or None
+
+    def reset(self, task: dict[str, str], ctx: Context) -> str:
+        return "?"
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(reward=0.0, done=True)
+
+
+def named_start(
+    names: list[JsonValue], ids: tuple[str, ...], index: int, *, shuffle: bool
+) -> Start:
+    task = TaskRef(index=index, task_ids=ids, shuffle=shuffle)
+    of = spec("named", environment_config={"names": names}).model_copy(update={"task": task})
+    (travelled,) = unpack(pack([Call(1, 1, start_of(of, granted(TRUSTING, of)))]))
+    assert travelled.start is not None
+    return travelled.start
+
+
+def test_tasks_are_chosen_by_their_ids_in_the_order_that_is_given_or_shuffled() -> None:
+    cache, names = TaskCache(Named), [*"abcdef", ""]
+    ids = ("e", "b", "train/6")
+    for index, number in enumerate([4, 1, 6, 4]):
+        begun = named_start([*names], ids, index, shuffle=False)
+        if not cache.has_loaded(begun):
+            cache.load(begun)
+        assert (cache.task_number(begun), cache.n_tasks(begun)) == (number, 3)
+    assert cache.n_loads == 1
+    shuffled = [named_start([*names], ids, index, shuffle=True) for index in range(3)]
+    assert {cache.task_number(begun) for begun in shuffled} == {4, 1, 6}
+    whole = named_start([*names], (), 0, shuffle=False)
+    assert not cache.has_loaded(whole), "other tasks are another list"
+
+
+@pytest.mark.parametrize(
+    ("names", "ids", "reason"),
+    [
+        (["apple", "pear"], ("aple",), "task_ids: no task has the id 'aple'; did you mean apple?"),
+        (["x", "y"], ("zebra",), "task_ids: no task has the id 'zebra'; the 2 begin with x, y"),
+        ([], ("a",), "task_ids: the environment makes its own tasks, and has none to choose"),
+    ],
+)
+def test_ids_that_no_task_has_are_refused(
+    names: list[JsonValue], ids: tuple[str, ...], reason: str
+) -> None:
+    with pytest.raises(Refusal) as refusal:
+        TaskCache(Named).load(named_start(names, ids, 0, shuffle=True))
+    assert refusal.value.reason.endswith(reason)
+    assert not refusal.value.is_retryable

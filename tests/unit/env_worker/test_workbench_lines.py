@@ -8,9 +8,15 @@ from contextlib import ExitStack
 import pytest
 
 from warren.environment import Context
-from warren.workbench import SandboxFailed, VerificationFailed, Workbench
+from warren.workbench import (
+    SandboxFailed,
+    SandboxLimits,
+    SandboxSettings,
+    VerificationFailed,
+    Workbench,
+)
 from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.workbench.client import EpisodeWorkbench
+from warren_env_worker.workbench.client import EpisodeWorkbench, Session
 from warren_env_worker.workbench.frames import HungUp, hear, hear_later, packed, tell
 from warren_env_worker.workbench.front import Front
 
@@ -86,3 +92,36 @@ def test_a_process_without_a_worker_has_none_to_ask() -> None:
         context.python("1").wait()
     with pytest.raises(VerificationFailed, match="given no env worker to ask"):
         context.verify("1", "1").wait()
+
+
+def test_a_session_in_an_image_keeps_the_other_settings() -> None:
+    told: list[SandboxSettings] = []
+
+    class Noted(EpisodeWorkbench):
+        def sandbox(self, settings: SandboxSettings) -> Session:
+            told.append(settings)
+            raise SandboxFailed("none is opened here")
+
+    context = Context(seed=1, workbench=Noted(Front().connect, TRUSTED))
+    settings = SandboxSettings(limits=SandboxLimits(cell_s=2))
+    with pytest.raises(SandboxFailed, match="none is opened here"):
+        context.sandbox(settings, image="python:3.12")
+    assert told == [SandboxSettings(image="python:3.12", limits=SandboxLimits(cell_s=2))]
+    assert told[0].model_fields_set == {"image", "limits"}, "what is not said follows the operator"
+    with pytest.raises(ValueError, match="image: has no effect with the tier monty"):
+        context.sandbox(SandboxSettings(tier="monty"), image="python:3.12")
+
+
+def test_a_worker_that_has_gone_leaves_no_connection_open() -> None:
+    opened: list[socket.socket] = []
+
+    def connect() -> socket.socket:
+        ours, theirs = socket.socketpair()
+        theirs.close()
+        opened.append(ours)
+        return ours
+
+    context = Context(seed=1, workbench=EpisodeWorkbench(connect, TRUSTED))
+    with pytest.raises(SandboxFailed, match="it has ended"):
+        context.sandbox()
+    assert [each.fileno() for each in opened] == [-1]

@@ -96,7 +96,7 @@ OF_ENVIRONMENTS: dict[str, Any] = {
     "reward_reduction": "mean", "nonterminal_reward": -1.0, "min_reward": 0.0, "max_reward": 1.0, "episode_s": 9.0,
     "episode_attempts": 4, "max_in_flight": 4, "secrets": ["KEY"],
 }  # fmt: skip
-"""Every key of an environment but its name and its sampling."""
+"""Every key of an environment but its name, its sampling and its curriculum (`test_curriculum`)."""
 OF_TASKS = {
     "dataset", "split", "evaluation_split", "splits", "weight", "max_turns", "recover", "tool_format",
 }  # fmt: skip
@@ -106,7 +106,8 @@ EVALUATED: dict[str, Any] = {"evaluation": {}}
 
 
 def test_the_keys_of_environments_are_all_here() -> None:
-    assert {*OF_ENVIRONMENTS, "name", "sampling"} == set(EnvironmentConfig.model_fields)
+    keys = {*OF_ENVIRONMENTS, "name", "sampling", "curriculum"}
+    assert keys == set(EnvironmentConfig.model_fields)
 
 
 @pytest.mark.parametrize(

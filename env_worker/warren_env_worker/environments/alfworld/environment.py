@@ -91,6 +91,10 @@ class AlfWorld(Env[int]):
             raise ConfigError(f"task_types: none of the {len(numbers)} games is of these")
         return of_types
 
+    def id_of(self, task: int) -> str:
+        """By its number among the games of all types."""
+        return f"{type_of(task)}/{task}"
+
     def system_prompt(self) -> str:
         return f"{self.preface}\n\n{HOW}" if self.preface else HOW
 

@@ -30,6 +30,7 @@ from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.reach.reach import current
 from warren_schemas.agent_box import Box
+from warren_schemas.ids import MAX_TASK_ID_CHARS
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 _AGENTS = ("shell", "terminus-2")
@@ -102,6 +103,9 @@ class Harbor(AgentEnv[HarborTask]):
         if not found:
             raise ConfigError(f"path: no folder below {self.path} has a task.toml")
         return found
+
+    def id_of(self, task: HarborTask) -> str:
+        return task["name"][:MAX_TASK_ID_CHARS]
 
     async def run(self, task: HarborTask, agent: Agent) -> float:
         self.category = (task.get("category") or "")[:MAX_CATEGORY_CHARS] or None

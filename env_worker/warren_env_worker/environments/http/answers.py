@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, FiniteFloat, TypeAdapter
 
 from warren.environment import ChatMessage, Image
 from warren_schemas.base import Frozen
+from warren_schemas.ids import TaskId
 from warren_schemas.images import MediaType
 
 PROTOCOL = "warren-env/1"
@@ -38,6 +39,7 @@ class Begun(Frozen):
     """The first observation."""
 
     messages: tuple[Message, ...] = Field(min_length=1)
+    task_id: TaskId | None = None
     category: str | None = None
     scores: bool = False
     """It wants to be asked for a score after the last turn."""

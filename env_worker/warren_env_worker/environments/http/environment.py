@@ -73,10 +73,10 @@ class Http(Env[int | None]):
         server = self._server(self.service)
         number = ctx.index if task is None else task
         seed = ctx.seed % EXACT_IN_JSON
-        beginning = Beginning(ctx.split, number, seed, ctx.member, dict(self.config))
+        beginning = Beginning(ctx.split, number, seed, ctx.member, ctx.level, dict(self.config))
         self.episode = HttpEpisode(server, beginning)
         begun = await self.episode.begin()
-        self.category, self.scores = begun.category, begun.scores
+        self.task_id, self.category, self.scores = begun.task_id, begun.category, begun.scores
         self.demonstration = begun.demonstration
         return shown(begun.messages)
 

@@ -39,6 +39,7 @@ class Beginning:
     task: int
     seed: int
     member: int
+    level: int | None
     config: dict[str, object]
 
 
@@ -96,6 +97,7 @@ class HttpEpisode:
             "task": self._beginning.task,
             "seed": self._beginning.seed,
             "member": self._beginning.member,
+            **({} if self._beginning.level is None else {"level": self._beginning.level}),
             "config": self._beginning.config,
         }
         begun = await self._server.ask(BEGUN, "PUT", f"episodes/{new}", body)

@@ -35,6 +35,7 @@ from warren_env_worker.reach.reach import current
 from warren_schemas.agent_box import Box
 from warren_schemas.base import Frozen
 from warren_schemas.fields.secret_variables import SecretVariable
+from warren_schemas.ids import MAX_TASK_ID_CHARS
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w-]*)/([A-Za-z0-9][\w-]*)", re.ASCII)
@@ -99,6 +100,9 @@ class InspectAi(AgentEnv[InspectSample]):
 
     async def tasks(self, split: str) -> Sequence[InspectSample]:
         return [InspectSample(*told) for told in (await self._answer(split, None))["samples"]]
+
+    def id_of(self, task: InspectSample) -> str:
+        return str(task.id)[:MAX_TASK_ID_CHARS]
 
     async def run(self, task: InspectSample, agent: Agent) -> float | None:
         self.category = (task.category or "")[:MAX_CATEGORY_CHARS] or None

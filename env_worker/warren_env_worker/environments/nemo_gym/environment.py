@@ -28,6 +28,7 @@ from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCall
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
 from warren_schemas.config import ToolFormat
+from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.fields.secret_variables import SecretVariable
 
 _ONE_CALL = "only the first call of a turn is made"
@@ -81,6 +82,9 @@ class NemoGym(Env[bytes]):
         if self.path is not None:
             raise ConfigError("config.path has no effect beside a dataset; leave one of them out")
         return orjson.dumps(row)
+
+    def id_of(self, task: bytes) -> str | None:
+        return row_id(orjson.loads(task))
 
     async def reset(self, task: bytes, ctx: Context) -> Sequence[ChatMessage]:
         self.begin(task, ctx)

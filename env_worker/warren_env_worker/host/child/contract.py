@@ -16,6 +16,7 @@ from warren.environment import ChatMessage, PromptTokens, StepResult
 from warren_env_worker.host.protocol import Message, Picture
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
+from warren_schemas.ids import MAX_TASK_ID_CHARS
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 MAX_MESSAGES = 1000
@@ -130,13 +131,22 @@ def prompt(value: object) -> str | None:
 
 def category(value: object) -> str | None:
     """What kind of task it is."""
+    return _short_text("category", value, MAX_CATEGORY_CHARS)
+
+
+def task_id(value: object) -> str | None:
+    """Which task it is."""
+    return _short_text("task_id", value, MAX_TASK_ID_CHARS)
+
+
+def _short_text(what: str, value: object, most_chars: int) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise error_refusal(f"category must be a str or None; it is {type(value).__name__}")
-    if not 0 < len(value) <= MAX_CATEGORY_CHARS:
+        raise error_refusal(f"{what} must be a str or None; it is {type(value).__name__}")
+    if not 0 < len(value) <= most_chars:
         raise error_refusal(
-            f"the category has {len(value)} characters; 1 to {MAX_CATEGORY_CHARS} can be sent"
+            f"the {what} has {len(value)} characters; 1 to {most_chars} can be sent"
         )
     return _sendable(value)
 

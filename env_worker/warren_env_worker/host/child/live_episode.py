@@ -22,6 +22,7 @@ class LiveEpisode:
         self._workbench = EpisodeWorkbench(front.connect, start.reach.with_values(keys))
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
+            level=start.level,
             tool_format=start.tool_format,
             secrets=secrets,
             max_box=start.reach.agent_box,
@@ -51,6 +52,7 @@ class LiveEpisode:
             messages=messages,
             ids=ids,
             digest=contract.digest(messages, ids=ids),
+            task_id=contract.task_id(_told_id(environment, task)),
             category=contract.category(environment.category),
         )
 
@@ -113,3 +115,8 @@ class LiveEpisode:
     def let_go(self) -> None:
         """End what was lent to it."""
         self._workbench.close()
+
+
+def _told_id(environment: Env[Any], task: object) -> str | None:
+    """What `reset` said counts, or else what the task itself says."""
+    return environment.task_id if environment.task_id is not None else environment.id_of(task)

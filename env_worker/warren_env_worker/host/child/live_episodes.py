@@ -18,6 +18,7 @@ from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
 from warren_env_worker.reach.secrets import for_run
+from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.episode import FailureKind
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,8 @@ class LiveEpisodes:
         row = start.row
         task = task_cache.task(start) if row is None else task_of_row(row, made)
         shown = await episode.reset(call.id, task)
-        return replace(shown, task_number=number, n_tasks=n_tasks)
+        task_id = shown.task_id or row_id(None if row is None else row.values)
+        return replace(shown, task_number=number, task_id=task_id, n_tasks=n_tasks)
 
     def _refused(self, call: int, error: BaseException) -> Refused:
         refusal = blame(error, self._package)

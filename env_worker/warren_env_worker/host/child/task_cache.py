@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from warren.environment import ConfigError, Env, TaskError
+from warren_env_worker.host.child.choice import chosen
 from warren_env_worker.host.child.memory import MIB
 from warren_env_worker.host.child.size import size_bytes
 from warren_env_worker.host.config import ConfigSchema
@@ -31,7 +32,7 @@ MAX_TASKS_MIB = 1024
 _MISFITS = (TypeError, ValueError, LookupError, FileNotFoundError, PermissionError)
 """What a constructor or `tasks` raises for a config that won't work the next time either."""
 
-_Load = tuple[bytes, str, Reach]
+_Load = tuple[bytes, str, tuple[str, ...], Reach]
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -39,6 +40,8 @@ ValueT = TypeVar("ValueT")
 
 class _Loaded(NamedTuple):
     tasks: Sequence[Any] | None
+    used: Sequence[int] | None
+    """The numbers of those that a run may play; None where the environment makes its own."""
     n_loads: int
     """So many there had been with this one."""
     size_bytes: int
@@ -84,20 +87,24 @@ class TaskCache:
         with _misfits_of(start), acting(start.reach):
             tasks = loader.tasks(start.split)
         if inspect.isawaitable(tasks):
-            return self._load_later(start, tasks)
-        return self._keep_tasks(start, tasks)
+            return self._load_later(start, loader, tasks)
+        return self._keep_tasks(start, loader, tasks)
 
-    async def _load_later(self, start: Start, tasks: Awaitable[Sequence[Any] | None]) -> None:
+    async def _load_later(
+        self, start: Start, loader: Env[Any], tasks: Awaitable[Sequence[Any] | None]
+    ) -> None:
         with _misfits_of(start), acting(start.reach):
             loaded = await tasks
-        self._keep_tasks(start, loaded)
+        self._keep_tasks(start, loader, loaded)
 
-    def _keep_tasks(self, start: Start, tasks: Sequence[Any] | None) -> None:
+    def _keep_tasks(self, start: Start, loader: Env[Any], tasks: Sequence[Any] | None) -> None:
         if tasks is not None and len(tasks) == 0:
             raise config_refusal(f"the split {start.split!r} has no tasks")
+        with _misfits_of(start):
+            used = chosen(loader, tasks, start.split, start.task_ids)
         self.n_loads += 1
         taken_bytes = 0 if tasks is None else size_bytes(tasks)
-        _keep(self._loaded, _load(start), _Loaded(tasks, self.n_loads, taken_bytes))
+        _keep(self._loaded, _load(start), _Loaded(tasks, used, self.n_loads, taken_bytes))
         self._make_room()
 
     def _make_room(self) -> None:
@@ -128,15 +135,15 @@ class TaskCache:
         """Which one of the split that is."""
         if start.row is not None:
             return start.row.number
-        n_tasks = self.n_tasks(start)
-        return None if n_tasks is None else start.order.position(start.index, n_tasks)
+        used = self._loaded[_load(start)].used
+        return None if used is None else used[start.order.position(start.index, len(used))]
 
     def n_tasks(self, start: Start) -> int | None:
-        """How many the split has; None also where the task is a row of a data set."""
+        """How many there are to play; None also where the task is a row of a data set."""
         if start.row is not None:
             return None
-        tasks = self._loaded[_load(start)].tasks
-        return None if tasks is None else len(tasks)
+        used = self._loaded[_load(start)].used
+        return None if used is None else len(used)
 
 
 def task_of_row(row: Row, environment: Env[Any]) -> object:
@@ -159,7 +166,7 @@ def _misfits_of(start: Start) -> Generator[None]:
 
 def _load(start: Start) -> _Load:
     """Tasks are shared by those who may reach the same."""
-    return _key(start.config), start.split, start.reach
+    return _key(start.config), start.split, start.task_ids, start.reach
 
 
 def _key(config: Config) -> bytes:

@@ -2,7 +2,8 @@
 
 Limits always. In the Landlock tier, where nobody has built walls around us, also the file system
 (Landlock: read-only, and nothing but what Python needs; no signals to the outside) and the system
-calls (seccomp). None of it can be taken down again.
+calls (seccomp); in a container the system calls, for engines leave some open that we don't. None of it
+can be taken down again.
 """
 
 import ctypes
@@ -50,7 +51,7 @@ def enclose(readable: List[str], devices: List[str], program: bytes) -> None:  #
         _allow(ruleset, path, _READ_FILE | _WRITE_FILE)
     _call(_RESTRICT_SELF, ctypes.c_int(ruleset), 0)
     os.close(ruleset)
-    _filter(program)
+    filter_calls(program)
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
@@ -64,7 +65,9 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     os.close(beneath)
 
 
-def _filter(program: bytes) -> None:
+def filter_calls(program: bytes) -> None:
+    """Seccomp, for good. Raises `OSError`."""
+
     class Program(ctypes.Structure):
         _fields_ = [("n_instructions", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 

@@ -38,7 +38,7 @@ class Lost(Exception):
 
 class Supervisor:
     def __init__(self, limits: Limits, program: bytes) -> None:
-        """`program` is a seccomp filter if we have to build the walls ourselves."""
+        """`program` is a seccomp filter, where nobody else has set it."""
         self._limits = limits
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._output, output = os.pipe()
@@ -179,8 +179,10 @@ def _become_session(control: socket.socket, output: int, limits: Limits, program
     sys.argv[:] = [""]
     connection = socket.socket(fileno=3)
     confinement.limit(limits)
-    if program:
+    if limits["readable"]:
         confinement.enclose(limits["readable"], limits["devices"], program)
+    elif program:
+        confinement.filter_calls(program)
     connection.sendall(json.dumps({"process": os.getpid(), "outcome": "ready"}).encode())
     session.serve(connection)
     os._exit(0)

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.rollouts import held_out, tasks
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.curricula import Estimates
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
@@ -35,6 +36,7 @@ class Landmark(BaseModel):
     task_cursors: dict[str, int]
     tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
     """Purpose, environment and index of tasks that were taken and not trained on."""
+    curricula: dict[str, Estimates] = Field(default_factory=dict[str, Estimates])
     recent_rewards: list[float]
     has_reference: bool
 
@@ -53,6 +55,7 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
             for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
             if not _begins_anew(state, group)
         ],
+        curricula=state.rollouts.curricula,
         recent_rewards=state.learning.batches.recent_rewards,
         # It is kept on entering the training, before the first of its checkpoints.
         has_reference=state.config.algorithm.kl is not None and not is_sft,
@@ -88,6 +91,7 @@ def begin(state: CoordinatorState, opened: OpDone) -> None:
 
 def _adopt(state: CoordinatorState, mark: Landmark) -> None:
     tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
+    state.rollouts.curricula = dict(mark.curricula)
     learning = state.learning
     learning.steps.n_updates = mark.n_updates
     learning.batches.recent_rewards = list(mark.recent_rewards)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from warren_gateway.coordinator.curricula.tags import curriculum_metrics
 from warren_gateway.coordinator.learning import mask_bound, zero_variance
 from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
 from warren_gateway.coordinator.learning.batches import Datum
@@ -73,6 +74,7 @@ def _take_step(state: CoordinatorState) -> None:
     metrics = {
         **batch_metrics(groups),
         **environment_metrics(state, groups),
+        **curriculum_metrics(state, groups),
         **state.source.metrics(groups, state.learning.policy.version_issued),
     }
     data, divisor = step_data(groups, config.algorithm)

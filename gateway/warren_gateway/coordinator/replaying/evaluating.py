@@ -63,6 +63,7 @@ class Evaluating(Scoring):
             purpose=EpisodePurpose.EVALUATE,
             environment=group.environment,
             task_index=group.task_index,
+            level=group.level,
             min_version=group.min_version,
             deadline_s=0.0,
             attempts=[1] * group.n_members,

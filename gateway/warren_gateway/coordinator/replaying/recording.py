@@ -164,7 +164,7 @@ class Recording:
         """Which task a complete group plays, in every evaluation."""
         item = next(iter((*group.ended.values(), *group.lost.values())))
         of = None if self.terms is None else self.terms.datasets[item.spec.environment_number]
-        return recorded_task_key(item.spec, group.task_number, of)
+        return recorded_task_key(item.spec, group.task_id, group.task_number, of)
 
     def close(self, group: Group) -> None:
         """The group was consumed, or is of no use."""
@@ -260,6 +260,7 @@ def _begin(item: EpisodeEnded, n_members: int) -> Group:
         purpose=item.spec.purpose,
         environment=item.spec.environment_number,
         task_index=item.spec.task.index,
+        level=item.spec.task.level,
         min_version=item.spec.policy.min_version,
         deadline_s=0.0,
         attempts=[1] * n_members,

@@ -107,6 +107,7 @@ def _scoring_group(state: CoordinatorState, recorded: Group) -> Group:
         purpose=recorded.purpose,
         environment=recorded.environment,
         task_index=recorded.task_index,
+        level=recorded.level,
         min_version=0,
         deadline_s=0.0,
         attempts=[1] * recorded.n_members,

@@ -8,6 +8,7 @@ last of them. What was lost with it is started anew when one comes.
 """
 
 from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
+from warren_gateway.coordinator.curricula.choice import Chosen, note
 from warren_gateway.coordinator.rollouts import (
     conversations,
     failure_limits,
@@ -49,8 +50,7 @@ def admit(
         size = n_members or group_policy.group_size(state.config, environment)
         if not _may_start(state, environment, size):
             return n_started
-        task_index = tasks.take(state.rollouts, purpose, environment)
-        _admit(state, purpose, environment, task_index, size)
+        _admit(state, purpose, environment, tasks.choose(state, purpose, environment), size)
     return n_groups
 
 
@@ -60,8 +60,8 @@ def admit_held_out(state: CoordinatorState, environment: int, n_groups: int) -> 
     for _ in range(n_groups):
         if not _may_start(state, environment, 1):
             return
-        task_index = tasks.take_new(state.rollouts, purpose, environment)
-        _admit(state, purpose, environment, task_index, 1)
+        task = Chosen(tasks.take_new(state.rollouts, purpose, environment))
+        _admit(state, purpose, environment, task, 1)
 
 
 def score(state: CoordinatorState, group: Group) -> bool:
@@ -82,18 +82,15 @@ def _may_start(state: CoordinatorState, environment: int, n_members: int) -> boo
 
 
 def _admit(
-    state: CoordinatorState,
-    purpose: EpisodePurpose,
-    environment: int,
-    task_index: int,
-    n_members: int,
+    state: CoordinatorState, purpose: EpisodePurpose, environment: int, task: Chosen, n_members: int
 ) -> None:
     group = Group(
         id=new_group_id(),
         number=state.rollouts.next_group,
         purpose=purpose,
         environment=environment,
-        task_index=task_index,
+        task_index=task.task_index,
+        level=task.level,
         min_version=policy(state, purpose).min_version,
         deadline_s=deadline_s(state, environment),
         attempts=[1] * n_members,
@@ -232,6 +229,7 @@ def reprieve(rollouts: RolloutState, until_s: float) -> None:
 def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del state.rollouts.groups[group.id]
+    note(state, group)
     _count(state, group)
     if not state.is_over:  # the end of a run is told of as a whole
         _cancel(state, group)

@@ -152,6 +152,8 @@ def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig)
         order_seed=state.config.seed,
         shuffle=split.shuffle,
         num_samples=split.num_samples,
+        task_ids=split.task_ids,
+        level=group.level,
     )
     if environment.dataset is None:
         return task

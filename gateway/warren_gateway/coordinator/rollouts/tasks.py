@@ -7,6 +7,9 @@ for tasks that were in flight at the checkpoint that a run resumes from, which a
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from warren_gateway.coordinator.curricula import choice
+from warren_gateway.coordinator.curricula.choice import Chosen
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.episode import EpisodePurpose
@@ -38,6 +41,13 @@ def take(rollouts: RolloutState, purpose: EpisodePurpose, environment: int) -> i
         rollouts.tasks_again.remove(again)
         return again.task_index
     return take_new(rollouts, purpose, environment)
+
+
+def choose(state: CoordinatorState, purpose: EpisodePurpose, environment: int) -> Chosen:
+    """The next task of what `next_environment` said, by the environment's curriculum if it has one."""
+    is_again = _again(state.rollouts, purpose) is not None
+    number = take(state.rollouts, purpose, environment)
+    return choice.chosen(state, purpose, environment, number, is_again=is_again)
 
 
 def take_new(rollouts: RolloutState, purpose: EpisodePurpose, environment: int) -> int:

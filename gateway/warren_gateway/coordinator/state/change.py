@@ -160,6 +160,7 @@ class Change:
                         "is_open": False,
                         "outcomes": outcomes,
                         "task_number": group.task_number,
+                        "task_id": group.task_id,
                         "category": group.category,
                     }
                     for group, outcomes in self.closed
@@ -224,6 +225,7 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
         "purpose": group.purpose.value,
         "environment": group.environment,
         "task_index": group.task_index,
+        "level": group.level,
         "evaluation": group.evaluation,
         "n_members": group.n_members,
         "min_version": group.min_version,
@@ -243,6 +245,7 @@ def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> 
         "is_open": False,
         "outcomes": outcomes,
         "task_number": group.task_number,
+        "task_id": group.task_id,
         "category": group.category,
     }
 

@@ -53,10 +53,14 @@ class Group:
     """Its deadline passed while nobody could play it: it starts anew once somebody can."""
     away_since_s: float | None = None
     """Since when nobody can play it."""
+    level: int | None = None
+    """Of its task, where the run has a curriculum of levels."""
     evaluation: int | None = None
     """Number of the run's evaluation that it is part of."""
     task_number: int | None = None
     """Which task of its split's data it plays; None where that is not known, or the environment makes its own."""
+    task_id: str | None = None
+    """What the environment calls its task."""
     category: str | None = None
     """Of its task, as the environment says."""
     recorded_fates: set[str] = field(default_factory=set[str])
@@ -171,6 +175,8 @@ class Group:
         """All members play the same one; what failed before it began doesn't know it."""
         if self.task_number is None:
             self.task_number = item.transcript.task_number
+        if self.task_id is None:
+            self.task_id = item.transcript.task_id
         if self.category is None:
             self.category = item.transcript.category
 

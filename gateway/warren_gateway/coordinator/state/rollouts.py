@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
+from warren_gateway.coordinator.state.curricula import Estimates
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.open_groups import OpenGroups
 
@@ -79,6 +80,8 @@ class RolloutState(BaseModel):
     """Next task index, by purpose and environment."""
     tasks_again: list[tuple[str, int, int]] = Field(default_factory=list[tuple[str, int, int]])
     """Purpose, environment and index of tasks that a resumed run had in flight."""
+    curricula: dict[str, Estimates] = Field(default_factory=dict[str, Estimates])
+    """By number of the environment, for those that have a curriculum."""
     evaluation: EvaluationProgress | None = None
     n_evaluations: int = 0
     """That have begun."""

@@ -22,10 +22,13 @@ class GroupRow(SQLModel, table=True):
     environment: int
     """Index into the config's environments."""
     task_index: int
+    level: int | None = None
+    """Of its task, where the run has a curriculum of levels."""
     evaluation: int | None = None
     """Number of the run's evaluation that it is part of."""
     task_number: int | None = None
-    """Which task of its split's data it plays, and of what category; written when the group is consumed."""
+    """Which task of its split's data it plays, what it is called, and of what category; written when the group is consumed."""
+    task_id: str | None = None
     category: str | None = None
     n_members: int
     min_version: int

@@ -1,6 +1,7 @@
 """Episodes at a server of the HTTP protocol that fails in every way that there is."""
 
 from collections import deque
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,6 +67,16 @@ async def test_an_episode_from_its_beginning_to_its_end() -> None:
     }  # fmt: skip
     assert 0 <= body["seed"] < 2**53
     assert server.asked[-1] == ("DELETE", path, None)
+
+
+async def test_the_server_is_told_the_level_where_there_is_one() -> None:
+    server = FakeEnvServer()
+    async with server.serving() as url:
+        environment = Http(url)
+        await environment.reset(3, replace(Context.derive(1), level=2))
+        await environment.close()
+    ((_, _, body),) = [asked for asked in server.asked if asked[0] == "PUT"]
+    assert body["level"] == 2
 
 
 async def test_tasks_are_counted_and_a_split_without_a_number_makes_its_own() -> None:
@@ -180,11 +191,11 @@ async def test_a_score_is_asked_for_where_the_server_wants_that() -> None:
             await environment.close()
 
 
-async def test_demonstrations_and_categories_are_those_of_the_server() -> None:
-    server = FakeEnvServer(begun={"demonstration": "7", "category": "easy"})
+async def test_demonstrations_ids_and_categories_are_those_of_the_server() -> None:
+    server = FakeEnvServer(begun={"demonstration": "7", "task_id": "quiz-7", "category": "easy"})
     async with server.serving() as url:
         environment = await opened(url)
-        assert environment.category == "easy"
+        assert (environment.task_id, environment.category) == ("quiz-7", "easy")
         rng = environment.context.demonstration_rng(0)
         assert environment.demonstrate(rng) == "7"
         await environment.step("a")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -55,7 +56,7 @@ async def evaluated(
                 GroupRow(
                     id=f"group_{found}_{number}_{task}", run_id=found, number=100 * number + task,
                     purpose="evaluate", environment=0, task_index=90 - task, evaluation=number,
-                    task_number=task, category=HARD if task % 2 else EASY, n_members=len(rewards),
+                    task_number=task, task_id=f"quiz-{task}" if task else None, category=HARD if task % 2 else EASY, n_members=len(rewards),
                     min_version=5, deadline_s=0.0, is_open=False, attempts=[1] * len(rewards),
                     outcomes=[_outcome(reward) for reward in rewards],
                 )
@@ -90,6 +91,7 @@ async def test_the_results_equal_a_hand_count(gateway: Gateway, client: warren.C
     assert [c.category for c in report.categories] == [EASY, HARD]
     assert report.categories[0].scores.reward_mean == pytest.approx(0.75)
     assert [t.rewards for t in report.tasks] == [(1.0, 0.0), (0.0, 0.0), (1.0, 1.0), (0.5,)]
+    assert [t.task_id for t in report.tasks] == ["train/0", "quiz-1", "quiz-2", "quiz-3"]
 
 
 async def test_two_are_compared_by_the_tasks_that_both_have(
@@ -104,6 +106,11 @@ async def test_two_are_compared_by_the_tasks_that_both_have(
     assert found.test.difference == pytest.approx(sum(differences) / 3)
     assert found.test.p_value == pytest.approx(0.5), "2 of 4 assignments of signs are as far from 0"
     assert (found.n_only_baseline, found.n_only_other) == (1, 1)
+    assert [(t.task_id, t.baseline_mean, t.other_mean, t.change) for t in found.tasks] == [
+        ("quiz-2", 1.0, 1.0, "same"),
+        ("train/0", 0.5, 1.0, "solved"),
+        ("quiz-1", 0.0, 0.5, "same"),
+    ]
     assert [(c.category, c.test.n_tasks) for c in found.categories] == [(EASY, 2), (HARD, 1)]
 
 
@@ -160,6 +167,28 @@ async def test_the_commands_show_tables_and_json(
     await asyncio.to_thread(evaluations.compare, f"{run}:1", run, gateway=here, json=True)
     (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert comparison["test"]["n_tasks"] == 4
+
+
+async def test_the_commands_tell_which_tasks_are_solved_by_now_and_which_no_longer(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await evaluated(gateway, TASKS)
+    await evaluated(gateway, {0: [1.0], 2: [0.0], 3: [1.0]}, number=2, run=run)
+    here = GatewayOption(url=gateway.url, api_key=_key(gateway))
+    await asyncio.to_thread(evaluations.show, f"{run}:1", by="task", gateway=here)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["train/0", *EASY.split(), "2", "0", "0.500", "1", "of", "2"] in lines
+    assert ["quiz-3", *HARD.split(), "1", "1", "0.500", "0", "of", "1"] in lines
+    await asyncio.to_thread(evaluations.compare, f"{run}:1", run, by="task", gateway=here)
+    told = capsys.readouterr().out
+    assert "in B and not in A: 2; in A and no longer in B: 1." in told
+    lines = [line.split() for line in told.splitlines()]
+    assert [line[0] for line in lines if line[0] in ("train/0", "quiz-2", "quiz-3")] == [
+        "quiz-2", "train/0", "quiz-3",
+    ]  # fmt: skip
+    compare_easier = partial(evaluations.compare, by="task", solved_at=0.5, gateway=here)
+    await asyncio.to_thread(compare_easier, f"{run}:1", run)
+    assert "in B and not in A: 1; in A and no longer in B: 1." in capsys.readouterr().out
 
 
 async def test_recorded_groups_that_lack_a_member_are_counted_and_shown(

@@ -39,7 +39,9 @@ def test_the_example_is_taken_as_it_is() -> None:
         "secrets": {"other_key": "WARREN_SECRET_OTHER_KEY"},
     }
     assert (train.split, validation.split) == ("train", "validation")
-    assert validation.splits["validation"].model_dump() == {"shuffle": False, "num_samples": 20}
+    assert validation.splits["validation"].model_dump() == {
+        "shuffle": False, "num_samples": 20, "task_ids": (),
+    }  # fmt: skip
     assert (train.group_size, train.max_failed_members) == (16, 2)
     assert (train.sampling.temperature, train.sampling.top_p) == (0.9, 0.95)
     assert train.reward_rules.model_dump() == {

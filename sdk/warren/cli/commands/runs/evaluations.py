@@ -17,40 +17,21 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from warren.cli import codes
+from warren.cli.commands.runs.evaluation_results import compare, print_results, show
 from warren.cli.commands.runs.runs import RunName
 from warren.cli.commands.runs.trajectories import From
 from warren.cli.connecting import connected
 from warren.cli.follow import follow
 from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
 from warren.client import Client
-from warren.comparing import Comparison
-from warren.comparing import compare as compared
 from warren.configs import read_config, read_filter
-from warren.display.evaluation import print_comparison, print_report
 from warren.display.output import make_output, print_json
 from warren.errors import ConfigurationError
 from warren.evaluations.handle import Evaluation
 from warren.streams.recording import parse_beginning, recorded_source
-from warren_schemas.base import Frozen
 from warren_schemas.config import RecordedSource
-from warren_schemas.http import EvaluationReport
 
 __all__ = ["compare", "recorded", "run", "show"]
-
-Evaluated = Annotated[
-    str,
-    Parameter(
-        name="RUN",
-        help="Id, end of the id, name or `last`, optionally with :NUMBER of an evaluation.",
-    ),
-]
-SolvedAt = Annotated[float, Parameter(help="Reward that solves a task, for pass@k.")]
-
-
-class Comparisons(Frozen):
-    """What `--json` prints."""
-
-    comparisons: tuple[Comparison, ...]
 
 
 def run(
@@ -198,47 +179,6 @@ def recorded(
     return asyncio.run(_run(submit, gateway, detach=detach, as_json=json))
 
 
-def show(
-    run: Evaluated,
-    /,
-    *,
-    solved_at: SolvedAt = 1.0,
-    json: AsJson = False,
-    gateway: GatewayOptions = HERE,
-) -> int:
-    """Show the results of a run's newest evaluation, or of RUN:NUMBER, in all and by category.
-
-    For example:
-        warren eval show last
-        warren eval show last:1 --solved-at 0.5
-        warren eval show last --json
-    """
-    return asyncio.run(_show(run, solved_at, gateway, as_json=json))
-
-
-def compare(
-    baseline: Evaluated,
-    /,
-    *others: RunName,
-    json: AsJson = False,
-    gateway: GatewayOptions = HERE,
-) -> int:
-    """Compare evaluations with the first one, task by task, with an interval and a p-value.
-
-    Tasks are paired: the difference of each task's mean rewards counts once. Each is the newest evaluation of a
-    run, or RUN:NUMBER.
-
-    For example:
-        warren eval compare guess-base guess-lora
-        warren eval compare last:1 last:4
-    """
-    if not others:
-        raise ConfigurationError(
-            "Nothing to compare with", hint="Name two runs, or RUN:NUMBER twice."
-        )
-    return asyncio.run(_compare(baseline, others, gateway, as_json=json))
-
-
 async def _run(
     submit: Callable[[Client], Coroutine[object, None, Evaluation]],
     gateway: Gateway,
@@ -257,39 +197,5 @@ async def _run(
             return codes.OK
         code = await follow(client, evaluation.run, output, as_json=as_json)
         if evaluation.run.state.is_final and code == codes.OK:
-            _print(await evaluation.run.evaluation(), as_json=as_json)
+            print_results(await evaluation.run.evaluation(), by="category", as_json=as_json)
     return code
-
-
-async def _show(name: str, solved_at: float, gateway: Gateway, *, as_json: bool) -> int:
-    async with connected(gateway) as client:
-        _print(await _report(client, name, solved_at), as_json=as_json)
-    return codes.OK
-
-
-async def _compare(
-    baseline: str, others: tuple[str, ...], gateway: Gateway, *, as_json: bool
-) -> int:
-    async with connected(gateway) as client:
-        first = await _report(client, baseline)
-        found = [compared(first, await _report(client, other)) for other in others]
-    if as_json:
-        print_json(Comparisons(comparisons=tuple(found)))
-    else:
-        for each in found:
-            print_comparison(each, make_output())
-    return codes.OK
-
-
-async def _report(client: Client, name: str, solved_at: float = 1.0) -> EvaluationReport:
-    before, _, number = name.rpartition(":")
-    if before and number.isdecimal():
-        return await (await client.run(before)).evaluation(int(number), solved_at=solved_at)
-    return await (await client.run(name)).evaluation(solved_at=solved_at)
-
-
-def _print(report: EvaluationReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report)
-    else:
-        print_report(report, make_output())

@@ -1,4 +1,4 @@
-"""One episode on a host.
+"""One episode on a host, for a server whose clients have the policy.
 
 Invariants: at most one call is under way. What was said is remembered, so that a host whose process died
 takes the episode through it again and goes on; one that can't be taken there is `EpisodeFailed`, as is
@@ -61,11 +61,11 @@ class Episode:
         self._host.close(self._slot)
         self._slot = None
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(EpisodeFailed("the session was ended"))
+            self._waiting.set_exception(EpisodeFailed("the episode was ended"))
 
     async def _ask(self, said: Transcript | None) -> Observed:
         if self._slot is None:
-            raise EpisodeFailed("the session was ended")
+            raise EpisodeFailed("the episode was ended")
         self._waiting = asyncio.get_running_loop().create_future()
         answer = partial(_settle, self._waiting)
         self._host.submit_request(Request(self._slot, self._spec, said, answer))
@@ -76,7 +76,7 @@ class Episode:
         if got.after is not None or got.earlier or got.ids:
             self.close()
             raise EpisodeFailed(
-                "it goes back to an earlier turn, rewards one or shows tokens, which ORS has no words for",
+                "it goes back to an earlier turn, rewards one or shows tokens, which this protocol has no words for",
                 _ERROR,
             )
         return got
