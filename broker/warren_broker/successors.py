@@ -8,7 +8,7 @@ Invariants:
 - An item that can't be encoded is given up alone: what was to travel with it travels.
 - A home that is gone is no failure: what was for it goes to the queue that it falls back to. A queue
   that is not there is made.
-- What was for a stream that is gone is dropped with a log line, and its claims are done. A stream is
+- What was for a stream that is gone, or for the results of a model, is dropped with a log line, and its claims are done. A stream is
   made with its run and deleted with it, by its coordinator alone: where the run has ended nobody wants
   the item any more, and where it has not, its coordinator starts the episode again at its deadline. It
   does not go to `dead`, which is bounded and holds what somebody can mend: the deletion of one large
@@ -28,7 +28,7 @@ from warren_broker.batch_publisher import UNENCODABLE, BatchPublisher
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.inbox import Claim
 from warren_broker.port import WorkBroker
-from warren_broker.topology import Home, Stream, WorkQueue
+from warren_broker.topology import Home, Stream, WorkQueue, goes_with_its_run
 from warren_schemas.envelope import Item
 
 DRAIN_S = 1.0
@@ -119,7 +119,7 @@ class SuccessorPublisher:
         try:
             await self._batch_publisher.send_all(address, items)
         except Unroutable:
-            if isinstance(address, Stream):
+            if goes_with_its_run(address):
                 log.warning("%s is gone: %d items for it dropped", address.name, len(items))
             elif isinstance(address, Home):
                 await self._publish(address.fallback, items)

@@ -9,6 +9,8 @@ step           sampler      -> home.<worker>.<environment>  the episode's env wo
                                falls back to interact.<environment> when it is gone
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
+score_group    gateway      -> interact.<environment>, or owned.<owner>.…, as start_episode
+group_scored   env worker   -> results.<model>              the run's coordinator
 job            gateway      -> jobs.<kind>.<base model>     a trainer that has room (kind: lora or full, of
                                several GPUs lora-4 or full-4)
 job_taken      trainer      -> results.<model>              the run's coordinator
@@ -182,6 +184,11 @@ def trainer(worker: str) -> WorkQueue:
 
 def train(model: str, epoch: int) -> WorkQueue:
     return WorkQueue(f"train.{model}.{epoch}")
+
+
+def goes_with_its_run(address: Address) -> bool:
+    """A coordinator makes it and deletes it; nobody else does."""
+    return isinstance(address, Stream) or address.name.startswith("results.")
 
 
 def results(model: str) -> WorkQueue:

@@ -30,9 +30,10 @@ from warren_broker.successors import Destination
 from warren_broker.worker.unwanted import Unwanted
 from warren_env_worker.finished_episodes import FinishedEpisodes
 from warren_env_worker.host.host import Host
-from warren_env_worker.host.protocol import Answer, Refused
+from warren_env_worker.host.protocol import Answer, Observed, Refused
 from warren_env_worker.host.request import Request
 from warren_env_worker.interaction import Interaction, episode_of, misfit, run_of, turn_of
+from warren_env_worker.rubrics import Rubrics
 from warren_env_worker.run_notices import RunNotices
 from warren_env_worker.successor import Origin, Successor, Taken, end, follow
 from warren_schemas.control import EpisodeCancelled, RunEnded
@@ -52,6 +53,7 @@ class Interactions:
         hosts: Mapping[str, Host],
         publish: Publish,
         notices: RunNotices,
+        rubrics: Rubrics,
         *,
         capacity: int,
     ) -> None:
@@ -65,6 +67,7 @@ class Interactions:
         self._hosts = hosts
         self._publish = publish
         self._notices = notices
+        self._rubrics = rubrics
         self._capacity = capacity
         self._takes_new = True
         self._live: dict[EpisodeId, Interaction] = {}
@@ -230,6 +233,14 @@ class Interactions:
             is_rebuilt=interaction.is_rebuilt,
         )
         successor = _followed(taken, answer, by)
+        if successor.unrewarded is not None and isinstance(answer, Observed):
+            self._rubrics.apply(successor, answer, partial(self._go_on, interaction))
+        else:
+            self._go_on(interaction, successor)
+
+    def _go_on(self, interaction: Interaction, successor: Successor) -> None:
+        if self._live.get(episode_of(interaction.taken)) is not interaction:
+            return  # dropped while it was rewarded
         claims, interaction.claims = interaction.claims, []
         interaction.successor = successor
         if successor.is_end:

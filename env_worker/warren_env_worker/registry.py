@@ -16,6 +16,8 @@ from warren_env_worker.foreign import places
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.output.log import MakeHearing, nobody
+from warren_env_worker.rubrics import REFERENCE as RUBRIC
+from warren_env_worker.rubrics import Rubrics
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_env_worker.shape import shape_of
 from warren_schemas.config.numbers import RESERVED, is_reserved
@@ -35,6 +37,7 @@ class Hosted:
     hosts: dict[str, Host]
     """By name."""
     shapes: tuple[EnvironmentShape, ...]
+    rubrics: Rubrics
 
 
 @asynccontextmanager
@@ -50,7 +53,7 @@ async def hosted(
         hosts = _Hosts(group, settings, policy, make_hearing)
         try:
             await _assemble(hosts, settings)
-            yield Hosted(hosts.hosts, await asyncio.to_thread(hosts.shapes))
+            yield Hosted(hosts.hosts, await asyncio.to_thread(hosts.shapes), hosts.rubrics())
         except EnvironmentUnusable as error:  # to be raised outside, not in a group
             unusable = error
         finally:
@@ -128,12 +131,16 @@ class _Hosts:
         for task in self._running:
             task.cancel()
 
-    def _run(self, reference: str) -> Host:
+    def rubrics(self) -> Rubrics:
+        """Their process is started for the first episode that has a rubric."""
+        return Rubrics(self._run(RUBRIC, n_processes=1))
+
+    def _run(self, reference: str, n_processes: int | None = None) -> Host:
         settings = self._settings
         host = Host(
             reference,
             policy=self._policy,
-            n_processes=settings.n_processes,
+            n_processes=n_processes or settings.n_processes,
             log_dir=settings.log_dir,
             make_hearing=self._make_hearing,
         )

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from typing import TypeGuard, TypeVar
 
 from warren_broker.inbox import Claim, Inbox, hear, receive
 from warren_broker.port import WorkBroker
@@ -29,6 +30,7 @@ from warren_broker.successors import open_successor_publisher
 from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
 from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
+from warren_env_worker.comparisons import Comparisons
 from warren_env_worker.host.host import NOTHING_LISTED
 from warren_env_worker.interactions import Interactions
 from warren_env_worker.output.log import log_folder
@@ -43,8 +45,8 @@ from warren_schemas.control import (
     RunEnded,
     WorkerRole,
 )
-from warren_schemas.envelope import Envelope
-from warren_schemas.episode import StartEpisode, Step
+from warren_schemas.envelope import Envelope, Item
+from warren_schemas.episode import ScoreGroup, StartEpisode, Step
 from warren_schemas.events import LogPart
 from warren_schemas.operator_policy import OperatorPolicy
 
@@ -56,6 +58,10 @@ would each get the same ones again and again."""
 STEP_PREFETCH = 64
 REAP_S = 5.0
 """How often episodes past their deadline are looked for."""
+
+_EPISODES = (StartEpisode, Step)
+
+ItemT = TypeVar("ItemT", bound=Item)
 
 log = logging.getLogger(__name__)
 
@@ -84,35 +90,46 @@ async def serve_env_worker(
         await broker.declare(*shared, *homes)  # in one go: new queues take their time to settle
         inboxes = [
             (
-                await _opened(stack, broker, starts, START_PREFETCH),
-                await _opened(stack, broker, steps, STEP_PREFETCH),
+                await _opened(stack, broker, starts, (*_EPISODES, ScoreGroup), START_PREFETCH),
+                await _opened(stack, broker, steps, _EPISODES, STEP_PREFETCH),
             )
             for starts, steps in zip(shared, homes, strict=True)
         ]
         publisher = await stack.enter_async_context(open_successor_publisher(broker))
         interactions = Interactions(
-            settings.worker, hosts, publisher.put, notices, capacity=settings.capacity
+            settings.worker,
+            hosts,
+            publisher.put,
+            notices,
+            found.rubrics,
+            capacity=settings.capacity,
         )
+        comparisons = Comparisons(settings.worker, found.rubrics, publisher.put)
         draining = Draining(
             settings.worker, lambda: interactions.take_new(not draining.is_draining)
         )
         offers = tuple(hosts)
-        worker = _Worker(settings, interactions, offers, found.shapes, owner, full_s, draining)
+        worker = _Worker(
+            settings, interactions, comparisons, offers, found.shapes, owner, full_s, draining
+        )
         await _serve(broker, worker, inboxes)
 
 
 async def _opened(
-    stack: AsyncExitStack, broker: WorkBroker, queue: WorkQueue | Home, prefetch: int
-) -> Inbox[Taken]:
-    return await stack.enter_async_context(
-        receive(broker, queue, (StartEpisode, Step), prefetch=prefetch)
-    )
+    stack: AsyncExitStack,
+    broker: WorkBroker,
+    queue: WorkQueue | Home,
+    kinds: tuple[type[ItemT], ...],
+    prefetch: int,
+) -> Inbox[ItemT]:
+    return await stack.enter_async_context(receive(broker, queue, kinds, prefetch=prefetch))
 
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
     settings: EnvWorkerSettings
     interactions: Interactions
+    comparisons: Comparisons
     offers: tuple[str, ...]
     shapes: tuple[EnvironmentShape, ...]
     owner: str | None
@@ -142,7 +159,7 @@ class _Worker:
 async def _serve(
     broker: WorkBroker,
     worker: _Worker,
-    inboxes: Sequence[tuple[Inbox[Taken], Inbox[Taken]]],
+    inboxes: Sequence[tuple[Inbox[Taken | ScoreGroup], Inbox[Taken]]],
 ) -> None:
     interactions, offers = worker.interactions, worker.offers
     log.info("%s serves %s on %s", worker.settings.worker, ", ".join(offers), broker.description)
@@ -152,7 +169,7 @@ async def _serve(
         async with asyncio.TaskGroup() as group:
             for name, (starts, steps) in zip(offers, inboxes, strict=True):
                 group.create_task(
-                    _take_within_capacity(name, starts, interactions, worker.full_s),
+                    _take_within_capacity(name, starts, worker),
                     name="take starts",
                 )
                 group.create_task(_take(steps, interactions), name="take steps")
@@ -172,26 +189,37 @@ async def _serve(
 
 
 async def _take_within_capacity(
-    environment: str, inbox: Inbox[Taken], interactions: Interactions, full_s: float
+    environment: str, inbox: Inbox[Taken | ScoreGroup], worker: _Worker
 ) -> None:
     """What opens no episode is taken at once. Of what does, one message waits for `full_s` and then goes
     back to the end of its queue: another worker may have capacity, and behind it may be a step that
     lost its way home, of an episode that is live here and does not end before it gets it."""
+    interactions = worker.interactions
     free = interactions.free_capacity(environment)
     async for claims in inbox:
         waiting = deque[Claim[Taken]]()
         for claim in claims:
-            if interactions.needs_capacity(claim.item):
+            if _is_group(claim):
+                worker.comparisons.take(claim)
+            elif _is_episode(claim) and interactions.needs_capacity(claim.item):
                 waiting.append(claim)
-            else:
+            elif _is_episode(claim):
                 interactions.take(claim)
         with suppress(TimeoutError):
-            async with asyncio.timeout(full_s * random.uniform(0.5, 1.5)):
+            async with asyncio.timeout(worker.full_s * random.uniform(0.5, 1.5)):
                 while waiting:
                     await free.wait()
                     interactions.take(waiting.popleft())
         for claim in waiting:
             claim.hand_back()
+
+
+def _is_group(claim: Claim[Taken | ScoreGroup]) -> TypeGuard[Claim[ScoreGroup]]:
+    return isinstance(claim.item, ScoreGroup)
+
+
+def _is_episode(claim: Claim[Taken | ScoreGroup]) -> TypeGuard[Claim[Taken]]:
+    return not isinstance(claim.item, ScoreGroup)
 
 
 async def _take(inbox: Inbox[Taken], interactions: Interactions) -> None:

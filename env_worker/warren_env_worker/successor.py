@@ -6,7 +6,7 @@ answered (`concluded`); every item carries the run, episode, attempt and deadlin
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warren_broker.successors import Destination
 from warren_broker.topology import generate, sampler_home, trajectories
@@ -16,6 +16,7 @@ from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     EpisodeEnded,
+    EpisodePurpose,
     EpisodeSpec,
     Failed,
     FailureKind,
@@ -50,6 +51,8 @@ _GOES_ON = Failed(
 class Successor:
     address: Destination
     item: Generate | EpisodeEnded
+    unrewarded: StopReason | None = None
+    """Why the episode ended, where its rubric has yet to reward it."""
 
     @property
     def is_end(self) -> bool:
@@ -90,7 +93,8 @@ def follow(taken: Taken, answer: Answer, by: Origin) -> Successor:
         return end(taken, failed, by)
     if stop is None:
         return _ask_policy(taken, kept, answer, by.worker)
-    return end(taken, conclude(taken.spec, kept, stop), by, transcript=kept)
+    ended = end(taken, conclude(taken.spec, kept, stop), by, transcript=kept)
+    return replace(ended, unrewarded=stop) if _has_rubric(taken.spec) else ended
 
 
 def end(
@@ -109,6 +113,11 @@ def end(
         environment_code=by.environment.code if by.environment else "",
     )
     return Successor(trajectories(taken.envelope.run or ""), item)
+
+
+def _has_rubric(spec: EpisodeSpec) -> bool:
+    """Demonstrations are learned whatever they are worth."""
+    return bool(spec.rewards) and spec.purpose is not EpisodePurpose.DEMONSTRATE
 
 
 def _ask_policy(

@@ -4,6 +4,7 @@ StartEpisode -> interact.<environment>   (gateway to any env worker)
 Generate     -> generate.<base model>    (env worker to any sampler)
 Step         -> home of the episode      (sampler back to the env worker)
 EpisodeEnded -> trajectories.<run>       (env worker, or whoever had to give the episode up)
+ScoreGroup   -> interact.<environment>   (gateway to any env worker; GroupScored goes to results.<model>)
 
 Each item carries the episode's spec and its transcript whole: a worker that takes it needs nothing
 else. `turn` is the number of actions already taken; a consumer that has seen the turn answers with
@@ -16,12 +17,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, JsonValue
 
 from warren_schemas.base import Frozen, QueuePart
-from warren_schemas.config import Name, RewardRules, Sampling, SecretName, ToolFormat
+from warren_schemas.config import (
+    GroupReward,
+    Name,
+    Reward,
+    RewardRules,
+    Sampling,
+    SecretName,
+    ToolFormat,
+)
 from warren_schemas.envelope import Item
 from warren_schemas.fields.spec_texts import NumberedInMessages
-from warren_schemas.ids import GroupId, ModelId, TaskId
+from warren_schemas.ids import GroupId, MessageId, ModelId, TaskId
 from warren_schemas.token_options import PromptLogprobs, TokenOptions
-from warren_schemas.transcript import Transcript
+from warren_schemas.transcript import ChatMessage, Transcript
 
 MAX_VERSION = 2**31 - 1
 """Versions travel with tokens as 32-bit integers."""
@@ -106,6 +115,10 @@ class EpisodeSpec(Frozen):
     policy: PolicyRef
     sampling: Sampling
     max_turns: int = Field(ge=1)
+    rewards: tuple[Reward, ...] = ()
+    """Parts of the reward; none: what the environment gives is the reward."""
+    group_parts: tuple[GroupReward, ...] = ()
+    """Parts that compare the members of the group, once all have ended; what they give is added to the others."""
     reward_rules: RewardRules = Field(default_factory=RewardRules)
     tool_format: ToolFormat | None = None
     """None: as the environment says."""
@@ -135,6 +148,8 @@ class FailureKind(StrEnum):
     INVALID_REWARD = "invalid_reward"
     NO_REWARD = "no_reward"
     """The episode ended, or was cut, without a single reward."""
+    REWARD_FAILED = "reward_failed"
+    """A part of the rubric could not be had."""
     NOT_REPLAYABLE = "not_replayable"
     CONTEXT_LENGTH = "context_length"
     INVALID_REQUEST = "invalid_request"
@@ -246,9 +261,55 @@ class EpisodeEnded(Item):
     """Digest of the source of that environment's package."""
     started_s: float
     ended_s: float
+    compared_by: MessageId | None = None
+    """The answer that gave what its reward holds of `group_parts`; an ending without one is superseded by one with it."""
 
     @property
     def task_id(self) -> str:
         """As the environment calls the task, or else its split and its number."""
         task, number = self.spec.task, self.transcript.task_number
         return self.transcript.task_id or default_task_id(task.split, task.index, number)
+
+    @property
+    def is_compared(self) -> bool:
+        return self.compared_by is not None
+
+
+class GroupMember(Frozen):
+    """What is compared of an episode that ended well."""
+
+    member: int = Field(ge=0)
+    messages: tuple[ChatMessage, ...]
+    rewards: tuple[float | None, ...]
+    metrics: dict[str, float]
+    stop: StopReason
+
+
+class ScoreGroup(Item):
+    """Compare the members of a group, by the parts that the `spec` of one names: a coordinator to the queue of their environment."""
+
+    kind: ClassVar[str] = "score_group"
+    schema_version: ClassVar[int] = 1
+    spec: SharedSpec
+    members: tuple[GroupMember, ...]
+
+
+class MemberReward(Frozen):
+    member: int = Field(ge=0)
+    reward: float
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class GroupRewards(Frozen):
+    status: Literal["completed"] = "completed"
+    members: tuple[MemberReward, ...]
+
+
+class GroupScored(Item):
+    """The answer, of an env worker to the results of the run's model."""
+
+    kind: ClassVar[str] = "group_scored"
+    schema_version: ClassVar[int] = 1
+    spec: SharedSpec
+    outcome: Annotated[GroupRewards | Failed, Field(discriminator="status")]
+    worker: str

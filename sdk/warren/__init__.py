@@ -50,6 +50,9 @@ if TYPE_CHECKING:
         Env,
         StepResult,
     )
+    from warren.episode_transcript import (
+        EpisodeTranscript,
+    )
     from warren.episodes.episode import (
         Episode,
     )
@@ -154,6 +157,7 @@ if TYPE_CHECKING:
         "Dataset",
         "Env",
         "Episode",
+        "EpisodeTranscript",
         "Episodes",
         "Evaluation",
         "EvaluationCompleted",
@@ -209,6 +213,7 @@ _HOMES = {
     "warren.configs": ("ConfigLike",),
     "warren.datasets.handle": ("Dataset",),
     "warren.environment": ("Env", "StepResult",),
+    "warren.episode_transcript": ("EpisodeTranscript",),
     "warren.episodes.episode": ("Episode",),
     "warren.episodes.taking": ("Episodes",),
     "warren.errors": (

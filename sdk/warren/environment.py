@@ -42,6 +42,7 @@ from typing import Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
+from warren.episode_transcript import EpisodeTranscript
 from warren.observation import Observation, PromptTokens
 from warren.workbench.context import Context
 from warren_schemas.chat.tool_formats import Tool
@@ -54,6 +55,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "Env",
+    "EpisodeTranscript",
     "Image",
     "Isolation",
     "Limits",
@@ -190,6 +192,11 @@ class Env(ABC, Generic[TaskT]):
     """What kind of task this episode's is; evaluations have a table by it. `reset` may set it: one or a few
     words, the same for all episodes of a task."""
 
+    gold_answer: str | None = None
+    """The right answer, for the parts of a run's `rewards` alone. `reset` may set it."""
+    data_source: str = ""
+    """Which data the task is from, for these as well."""
+
     @classmethod
     def offered(cls) -> Sequence[Tool] | None:
         """Tools that the policy may call, as `warren ors-server` lists them; None where it speaks plain words
@@ -233,11 +240,11 @@ class Env(ABC, Generic[TaskT]):
         """What follows from the policy's words, which may be anything, an empty text or one that was cut short too. Never
         called again after `done`."""
 
-    def score(self) -> Score | Awaitable[Score]:
+    def score(self, transcript: EpisodeTranscript) -> Score | Awaitable[Score]:
         """A reward for the episode as a whole, added to that of the last turn; None gives none.
 
-        Called once, after the end or the cut at `max_turns`. A mapping holds named parts: their sum
-        is the reward, and each part is a metric.
+        Called once, after the end or the cut at `max_turns`, with all that was shown and said. A mapping holds named parts: their
+        sum is the reward, and each part is a metric.
         """
         return None
 

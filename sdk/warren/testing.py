@@ -23,6 +23,7 @@ from warren.environment import (
     ChatMessage,
     Context,
     Env,
+    EpisodeTranscript,
     Observation,
     PromptTokens,
     Sampled,
@@ -111,7 +112,8 @@ async def _played(environment: Env[Any], task: object, policy: Policy, max_turns
         for number, reward in results[-1].earlier.items():
             results[number - 1] = replace(results[number - 1], reward=reward)
         if len(results) == max_turns or _is_last(results[-1]):
-            results[-1] = _with_score(results[-1], await _result(environment.score()))
+            transcript = _transcript([*told.messages, *_turn(action, results[-1])], results)
+            results[-1] = _with_score(results[-1], await _result(environment.score(transcript)))
         told.turn(action, results[-1])
     return Episode(tuple(told.messages), tuple(results))
 
@@ -126,10 +128,23 @@ class _Told:
         """By the number of an action: the conversation that it ended."""
 
     def turn(self, action: str, result: StepResult) -> None:
-        said, shown = ChatMessage(role="assistant", content=action), _listed(result.observation)
+        said, *shown = _turn(action, result)
         self._up_to.append([*self.conversation, said])
         self.messages += [said, *shown]
         self.conversation = [*self._up_to[-1 if result.after is None else result.after], *shown]
+
+
+def _turn(action: str, result: StepResult) -> list[ChatMessage]:
+    return [ChatMessage(role="assistant", content=action), *_listed(result.observation)]
+
+
+def _transcript(
+    messages: Sequence[ChatMessage], results: Sequence[StepResult]
+) -> EpisodeTranscript:
+    metrics = {name: value for each in results for name, value in each.metrics.items()}
+    last = results[-1]
+    ending = "truncated" if last.truncated else "done" if last.done else "max_turns"
+    return EpisodeTranscript(messages, [each.reward for each in results], metrics, ending)
 
 
 async def _result(value: Any) -> Any:

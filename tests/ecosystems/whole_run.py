@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class WholeRun:
     """Of the environment, as module:Class."""
     config: Mapping[str, object]
     """Of the environment."""
+    rewards: Sequence[Mapping[str, object]] = ()
     evaluation_split: str | None = None
     max_turns: int = 3
     attempts: int = 1
@@ -73,6 +74,7 @@ class WholeRun:
         of = {
             "name": self.name,
             "config": self.config,
+            "rewards": self.rewards,
             "evaluation_split": self.evaluation_split,
             "max_turns": self.max_turns,
             "nonterminal_reward": 0.0,

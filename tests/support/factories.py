@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from warren_schemas.config import LoraUpdate, PpoLoss, Sampling, TrainConfig
+from warren_schemas.config import GroupReward, LoraUpdate, PpoLoss, Sampling, TrainConfig
 from warren_schemas.control import (
     DrainWorker,
     EpisodeCancelled,
@@ -31,9 +31,15 @@ from warren_schemas.episode import (
     FailureKind,
     FinishReason,
     Generate,
+    GroupMember,
+    GroupRewards,
+    GroupScored,
+    MemberReward,
     PolicyRef,
+    ScoreGroup,
     StartEpisode,
     Step,
+    StopReason,
     TaskRef,
 )
 from warren_schemas.events import (
@@ -196,6 +202,30 @@ def make_episode_ended(**changes: Any) -> EpisodeEnded:
         worker=WORKER,
         started_s=1_764_000_000.25,
         ended_s=1_764_000_003.5,
+    )
+
+
+def make_score_group(**changes: Any) -> ScoreGroup:
+    member = GroupMember(
+        member=0,
+        messages=make_transcript().messages,
+        rewards=(None, 0.5),
+        metrics={"exact": 0.0},
+        stop=StopReason.DONE,
+    )
+    spec = make_spec(group_parts=(GroupReward(function="my_rewards:rank", weight=0.5),))
+    return _make(ScoreGroup, changes, envelope=make_envelope(), spec=spec, members=(member,))
+
+
+def make_group_scored(**changes: Any) -> GroupScored:
+    rewards = MemberReward(member=0, reward=0.25, metrics={"reward/rank": 0.5})
+    return _make(
+        GroupScored,
+        changes,
+        envelope=make_envelope(),
+        spec=make_score_group().spec,
+        outcome=GroupRewards(members=(rewards,)),
+        worker=WORKER,
     )
 
 
@@ -394,6 +424,11 @@ EXAMPLES: dict[type[Item], list[Item]] = {
         make_step(prompt_logprobs=make_prompt_logprobs()),
     ],
     EpisodeEnded: [make_episode_ended(), make_failed_episode()],
+    ScoreGroup: [make_score_group()],
+    GroupScored: [
+        make_group_scored(),
+        make_group_scored(outcome=Failed(kind=FailureKind.REWARD_FAILED, reason="rank failed")),
+    ],
     Op: [
         make_op(),
         make_op(number=2, body=OptimStep(learning_rate=1e-4)),

@@ -1,12 +1,13 @@
 """Environments whose rewards follow from their config, and what they show does not: what was said in one is scored anew in another."""
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
 
 from tests.support.environments import Letters
 
-from warren.environment import Limits, StepResult
+from warren.environment import EpisodeTranscript, Limits, StepResult
 from warren_env_worker.environments.guess import Guess
 
 LOOK_S = 0.01
@@ -30,7 +31,7 @@ class Graded(Letters):
         earlier = {self.n_taken - 1: self.worth * self.n_taken} if self.n_taken > 1 else {}
         return replace(result, reward=None, earlier=earlier, metrics=named)
 
-    def score(self) -> dict[str, float]:
+    def score(self, transcript: EpisodeTranscript) -> dict[str, float]:
         return {"grade": self.worth * self.n_right}
 
 
@@ -67,3 +68,22 @@ class Weighed(Priced):
 
     def step(self, action: str) -> StepResult:
         return replace(super().step(action), reward=self.worth * (sum(map(ord, action)) % 5))
+
+
+def held_rank(responses: list[str], rewards: list[float]) -> list[float]:
+    """Who said more than how many others; while the file of `RANK_HOLD` is there nobody is told."""
+    hold = Path(os.environ["RANK_HOLD"])
+    if hold.exists():
+        hold.with_suffix(".reached").touch()
+        while hold.exists():
+            time.sleep(LOOK_S)
+    return ranks(responses)
+
+
+def ranks(responses: list[str]) -> list[float]:
+    weights = [sum(map(ord, each)) for each in responses]
+    return [sum(other < own for other in weights) / len(weights) for own in weights]
+
+
+def weight(response: str, own_reward: float) -> float:
+    return sum(map(ord, response)) % 5 / 10

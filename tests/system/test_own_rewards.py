@@ -1,9 +1,11 @@
 """Rewards that a user brings, in an evaluation with a table by category: an HTTP service and uploaded Python."""
 
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 
+import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.support.one_process import in_process, tiny_site
@@ -13,7 +15,7 @@ from tests.unit.gateway.api.test_datasets import json_lines
 import warren
 from warren_broker.port import Broker
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
-from warren_schemas.episode import Completed
+from warren_schemas.episode import Completed, FailureKind
 
 ROWS = [
     {"question": f"{n}{sign}2=", "answer": str(n), "category": category}
@@ -57,7 +59,7 @@ async def test_parity_row_26_35_own_rewards_stand_in_the_table_of_each_category(
         dataset = await client.datasets.upload(json_lines(tmp_path / "sums.jsonl", ROWS), "sums")
         url = str(judge.make_url("/"))
         rewards = [{"kind": "service", "url": url, "weight": 10}, {"kind": "code", "code": CODE}]
-        math = {"name": "math", "dataset": dataset.reference, "config": {"rewards": rewards}}
+        math = {"name": "math", "dataset": dataset.reference, "rewards": rewards}
         config = {
             "model": {"base": "warren/tiny"},
             "environments": [{**math, "evaluation_split": "train"}],
@@ -89,3 +91,45 @@ async def rewards_by_category(run: warren.Run) -> dict[str | None, list[float]]:
         assert ended.outcome.reward == reward
         found[str(row["category"])].append(reward)
     return found
+
+
+@several_waits
+async def test_a_model_of_the_same_deployment_is_the_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has learned nothing, so what it says may hold no score; but it was asked, and it did answer."""
+    site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
+
+    async def sampler(broker: Broker) -> None:
+        await serve_sampler(broker, site.gpu)
+
+    async with site.running(sampler, site.env_worker) as client:
+        monkeypatch.setenv("WARREN_SECRET_SELF", (tmp_path / "api-key").read_text().strip())
+        judge = {
+            "kind": "judge",
+            "url": f"{site.url}/v1",
+            "model": "warren/tiny",
+            "key_variable": "WARREN_SECRET_SELF",
+            "prompt": "{response}",
+            "score": "yes_no",
+            "max_tokens": 2,
+            "tries": 1,
+        }
+        config = {
+            "model": {"base": "warren/tiny"},
+            "environments": [{"name": "echo", "rewards": [{"kind": "own"}, judge]}],
+            "evaluation": {"episodes": 4, "temperature": 1.0},
+            "sampling": {"max_tokens": 4},
+            "limits": {"steps": 0, "episode_attempts": 1},
+        }
+        run = (await client.evaluate(config)).run
+        with suppress(warren.RunFailed):
+            await run.result()
+        outcomes = [view.trajectory.outcome async for view in run.trajectories()]
+    assert len(outcomes) == 4
+    for outcome in outcomes:
+        if isinstance(outcome, Completed):
+            assert outcome.metrics["reward/judge1"] in (0.0, 1.0)
+        else:
+            assert outcome.kind is FailureKind.REWARD_FAILED
+            assert "warren/tiny gave no score" in outcome.reason

@@ -142,7 +142,8 @@ async def open_scene(
 
 def victims_config(judge: str, steps: int = 3) -> TrainConfig:
     reward = {"kind": "service", "url": judge, "key_variable": KEY}
-    config = math("math", rewards=[reward])
+    config = math("math")
+    config["environments"][0]["rewards"] = [reward]
     config["limits"] = {"steps": steps}
     return TrainConfig.model_validate(config)
 

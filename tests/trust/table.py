@@ -34,8 +34,8 @@ def math(name: str, **config: Any) -> Config:
     return environment(name=name, config={"path": "in.jsonl", **needed, **config})
 
 
-def rewarded(name: str, **reward: Any) -> Config:
-    return math(name, rewards=[reward])
+def rewarded(**reward: Any) -> Config:
+    return environment(name="echo", rewards=[reward])
 
 
 def served(url: str, name: str = "vault", **config: Any) -> Config:
@@ -57,19 +57,7 @@ def boxed(**sandbox: Any) -> Config:
 def _attacks_on(name: str) -> dict[str, Attack]:
     """On what `math` and those that are built on it have in common."""
     at = f"environments.config.{name}"
-    service = {"kind": "service", "key_variable": KEY}
-    return {
-        f"{at}.path": Attack(lambda target: math(name, path=target.outside), NO_FILE),
-        f"{at}.rewards.function": Attack(
-            lambda _: rewarded(name, kind="function", function="os:environ.copy"), NO_FUNCTION
-        ),
-        f"{at}.rewards.url": Attack(
-            lambda target: rewarded(name, kind="service", url=target.listener), NO_SERVICE
-        ),
-        f"{at}.rewards.key_variable": Attack(
-            lambda target: rewarded(name, **service, url=target.own), NO_SECRET
-        ),
-    }
+    return {f"{at}.path": Attack(lambda target: math(name, path=target.outside), NO_FILE)}
 
 
 def _attacks_behind(name: str, *, has_rows: bool = False) -> dict[str, Attack]:
@@ -103,6 +91,15 @@ ATTACKS: Mapping[str, Attack] = {
         environments=[
             {"name": "echo", "evaluation_split": "x\n2026-11-23T00:00:00Z root: \x1b[31mforged"}
         ],
+    ),
+    "environments.rewards.function": Attack(
+        lambda _: rewarded(kind="function", function="os:environ.copy"), NO_FUNCTION
+    ),
+    "environments.rewards.url": Attack(
+        lambda target: rewarded(kind="service", url=target.listener), NO_SERVICE
+    ),
+    "environments.rewards.key_variable": Attack(
+        lambda target: rewarded(kind="service", key_variable=KEY, url=target.own), NO_SECRET
     ),
     "environments.dataset": at_gateway(
         "no data set", environments=[{"name": "echo", "dataset": "local/theirs"}]
@@ -214,22 +211,26 @@ HOSTED = (
 """Hosted where their packages are not installed: what is attacked is refused before those are wanted."""
 
 CODE = "runs in a sandbox alone: tests/process/env_worker/test_uploaded_rewards.py"
+ASKED = "sent to the owner's judge, which the operator lists, as it is"
 HARMLESS: Mapping[str, str] = {
     "name": SHOWN,
     "sampling.stop": "held against what the policy said",
     "environments.sampling.stop": "held against what the policy said",
     "environments.splits": "its keys are names of splits, of plain characters, that only `split` brings into use",
+    "environments.rewards.name": "the name of a metric",
+    "environments.rewards.code": CODE,
+    "environments.rewards.model": ASKED,
+    "environments.rewards.prompt": ASKED,
+    "environments.rewards.system": ASKED,
+    "environments.rewards.score.after": "looked for in what the judge said",
+    "environments.rewards.score.field": "looked for in what the judge said",
     "environments.config": "the environment's own keys: see those of each",
     "model.update.targets": "names of layers of the model, compared with those that it has",
     "model.update.exclude": "names of layers of the model, compared with those that it has",
     "environments.config.math.instruction": SHOWN,
     "environments.config.math.system_prompt": SHOWN,
-    "environments.config.math.rewards.name": "the name of a metric",
-    "environments.config.math.rewards.code": CODE,
     "environments.config.math_python.instruction": SHOWN,
     "environments.config.math_python.system_prompt": SHOWN,
-    "environments.config.math_python.rewards.name": "the name of a metric",
-    "environments.config.math_python.rewards.code": CODE,
     "environments.config.ors.system_prompt": SHOWN,
     "environments.config.prompts.system_prompt": SHOWN,
     "environments.config.ors.ids": "compared with the ids of the server's tasks",
@@ -251,8 +252,6 @@ HARMLESS: Mapping[str, str] = {
     "environments.config.nemo_gymnasium.system_prompt": SHOWN,
     "environments.config.mcp.instruction": SHOWN,
     "environments.config.mcp.system_prompt": SHOWN,
-    "environments.config.mcp.rewards.name": "the name of a metric",
-    "environments.config.mcp.rewards.code": CODE,
     "environments.config.mcp.servers": "names of servers in the same config: letters, digits and -",
     "environments.config.mcp.servers.tools": "compared with the names of the server's tools",
     "environments.config.mcp.servers.variables": "names of the run's secrets: tests/ecosystems/mcp",

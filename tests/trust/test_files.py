@@ -16,7 +16,7 @@ from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.reach.reach import acting
 from warren_env_worker.reach.variables import child_variables
 from warren_env_worker.rewards.composition import Composition
-from warren_env_worker.rewards.settings import FunctionReward, ServiceReward
+from warren_schemas.config import FunctionReward, ServiceReward
 from warren_schemas.operator_policy import TRUSTING
 
 HERE = "tests.unit.env_worker.rewards.functions"

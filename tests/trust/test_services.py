@@ -26,7 +26,7 @@ from warren_env_worker.reach.secrets import shortened
 from warren_env_worker.reach.service import FAILED, ServiceFailed
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import RewardFailed, Scored
-from warren_env_worker.rewards.settings import ServiceReward
+from warren_schemas.config import ServiceReward
 
 
 @pytest.fixture(autouse=True)
@@ -83,7 +83,7 @@ async def test_one_owners_requests_neither_wait_for_anothers_nor_go_with_them() 
     async with TestServer(app) as server, asyncio.TaskGroup() as group:
         url = str(server.make_url("/"))
 
-        async def score(owner: str) -> float:
+        async def score(owner: str) -> float | None:
             with acting(reach(owner, services=[{"url": url, "private": True}])):
                 composition = Composition([ServiceReward(url=url, in_flight=1)])
             return (await composition.score(Scored((), f"{owner}'s", None, 0.0, "math")))[0]

@@ -17,8 +17,7 @@ from warren_env_worker.reach.policy_file import policy_of
 from warren_env_worker.reach.reading import READ_BYTES, ReaderApart
 from warren_env_worker.reach.sealed import Sealed
 from warren_env_worker.reach.secrets import Cleaner, remember, shortened
-from warren_env_worker.rewards.settings import OwnReward
-from warren_schemas.config import EnvironmentConfig
+from warren_schemas.config import EnvironmentConfig, OwnReward
 from warren_schemas.episode import TaskRef
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from warren.environment import Context, Env, NoDemonstrations
+from warren.episode_transcript import Ending
 from warren_env_worker.check.limits import CallLimits, TookTooLong
 from warren_env_worker.host.child import contract
+from warren_env_worker.host.child.episode_record import EpisodeRecord
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
@@ -131,7 +133,12 @@ class Probe:
         messages, ids = contract.observation(shown, "reset()", limits.observation_chars)
         with calls.limited("system_prompt()", limits.reset_s):
             prompt = contract.prompt(environment.system_message())
-        _note(played, messages if prompt is None else [("system", prompt), *messages], ids)
+        if prompt is not None:
+            messages.insert(0, ("system", prompt))
+        _note(played, messages, ids)
+        record = EpisodeRecord(environment)
+        record.show(messages, ids)
+        ending: Ending = "max_turns"
         for turn in range(max_turns):
             if time.monotonic() > until_s:
                 break
@@ -140,15 +147,19 @@ class Probe:
             played.actions.append(action)
             with calls.limited("step()", limits.step_s):
                 result = contract.step_result(await _result(environment.step(action)))
-            contract.metrics(result.metrics)
-            _reward(played, contract.reward(result.reward))
-            most = limits.observation_chars
-            _note(played, *contract.observation(result.observation, "step()", most))
+            reward, metrics = contract.reward(result.reward), contract.metrics(result.metrics)
+            _reward(played, reward)
+            shown, ids = contract.observation(
+                result.observation, "step()", limits.observation_chars
+            )
+            _note(played, shown, ids)
+            record.act(action, reward, metrics, contract.earlier(result.earlier, turn + 1))
+            record.show(shown, ids)
             if result.done or result.truncated:
-                played.is_over = True
+                played.is_over, ending = True, "truncated" if result.truncated else "done"
                 break
         with calls.limited("score()", limits.score_s):
-            scored = contract.score(await _result(environment.score()))
+            scored = contract.score(await _result(environment.score(record.transcript(ending))))
         _reward(played, scored[0] if scored else None)
         with calls.limited("close()", limits.step_s):
             await _result(environment.close())

@@ -28,9 +28,6 @@ from warren.environment import (
 from warren.workbench.verdict import AnswerForm, Verdict
 from warren_env_worker.environments.questions import Question, question, read_questions
 from warren_env_worker.reach.reach import current
-from warren_env_worker.rewards.composition import Composition
-from warren_env_worker.rewards.scored import Scored
-from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import verify
 
@@ -58,25 +55,23 @@ class Math(Env[Question]):
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
-        rewards: tuple[Reward, ...] = (),
+        needs_answers: bool = True,
     ) -> None:
         """`path` of a file below the env worker's data root, unless the run's config names a `dataset` for the
         environment; `{split}` in it stands for the split.
 
         `instruction` goes after the question. By default it asks for the answer's form, unless the
         file has prompts of whole messages; an empty text leaves it out. `system_prompt` goes before
-        the question, and before the system message of the file if it has one. `rewards` are
-        the parts of the reward; none means the verifier's alone. Where that is no part of it, a question needs no
-        right answer.
+        the question, and before the system message of the file if it has one. With `needs_answers`
+        false, questions without a right answer are asked as well, and get no reward here: for runs whose `rewards` have
+        other parts than `own`.
         """
         self.reach = current()
         self.path = path
         self.answer_form = answer_form
         self.instruction = instruction
         self.preface = system_prompt
-        self.rewards = Composition(rewards) if rewards else None
-        self.needs_gold = not rewards or any(part.kind == "own" for part in rewards)
-        self.said: list[ChatMessage] = []
+        self.needs_gold = needs_answers
 
     def tasks(self, split: str) -> Sequence[Question]:
         if self.path is None:
@@ -100,7 +95,8 @@ class Math(Env[Question]):
 
     async def reset(self, task: Question, ctx: Context) -> Sequence[ChatMessage]:
         self.question, self.file = task, self._file(ctx.split)
-        self.category = task.category
+        self.category, self.data_source = task.category, task.data_source
+        self.gold_answer = task.gold
         *before, last = [message for message in task.prompt if message.role != "system"]
         return [*before, ChatMessage(role="user", content=self._instructed(last.content))]
 
@@ -110,24 +106,15 @@ class Math(Env[Question]):
         return "\n\n".join([self.preface, *given] if self.preface else given) or None
 
     async def step(self, action: str) -> StepResult:
-        self.said.append(ChatMessage(role="assistant", content=action))
         return await self.finish(action)
 
     async def finish(self, action: str) -> StepResult:
         """The end of the episode, with the answer in these words."""
-        reward, metrics = await self._own_reward(action)
-        if self.rewards is not None:
-            scored = self._scored(action, reward, metrics)
-            reward, parts = await self.rewards.score(scored)
-            metrics.update(parts)
-        return StepResult(reward=reward, done=True, metrics=metrics)
-
-    async def _own_reward(self, action: str) -> tuple[float, dict[str, float]]:
-        """Of an answer without a right one to hold it against, nothing is told; then it is no part of the reward."""
         if self.question.gold is None:
-            return 0.0, {}
+            return StepResult(done=True)  # nothing to hold it against
         verdict = await self._verdict(action, self.question.gold)
-        return float(verdict is Verdict.EQUAL), metrics_of(verdict)
+        right = float(verdict is Verdict.EQUAL)
+        return StepResult(reward=right, done=True, metrics=metrics_of(verdict))
 
     async def _verdict(self, action: str, gold: str) -> Verdict:
         try:
@@ -140,11 +127,6 @@ class Math(Env[Question]):
     def _row(self) -> str:
         """Of a data set, whoever tells of the task knows it."""
         return "" if self.path is None else f", row {self.question.row}"
-
-    def _scored(self, action: str, reward: float, metrics: dict[str, float]) -> Scored:
-        question = self.question
-        messages = (*question.prompt, *self.said)
-        return Scored(messages, action, question.gold, reward, question.data_source, metrics)
 
     def _instructed(self, content: str) -> str:
         instruction = self.instruction

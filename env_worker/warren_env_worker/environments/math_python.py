@@ -18,7 +18,6 @@ from warren.workbench.verdict import AnswerForm
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question
-from warren_env_worker.rewards.settings import Reward
 from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.shared import sandboxes_of
 from warren_schemas.chat.tool_formats import NotACall, Tool, parse_calls, tools_prompt
@@ -59,7 +58,7 @@ class MathPython(Math):
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
-        rewards: tuple[Reward, ...] = (),
+        needs_answers: bool = True,
         tool_format: ToolFormat = ToolFormat.HERMES,
         max_calls: int = 8,
         sandbox: SandboxSettings | None = None,
@@ -67,7 +66,7 @@ class MathPython(Math):
         """As in `math`; besides, how calls are written (unless the run says it), how many there may be, and
         the sandbox.
         """
-        super().__init__(path, answer_form, instruction, system_prompt, rewards)
+        super().__init__(path, answer_form, instruction, system_prompt, needs_answers)
         if max_calls < 1:
             raise ConfigError(f"max_calls must be at least 1, not {max_calls}")
         self.form = tool_format
@@ -93,7 +92,6 @@ class MathPython(Math):
         return f"{given}\n\n{explained}" if given else explained
 
     async def step(self, action: str) -> StepResult:
-        self.said.append(ChatMessage(role="assistant", content=action))
         code = _code_in(action, self.form)
         if code is None or self.n_calls_left == 0:
             result = await self.finish(action)
@@ -102,7 +100,6 @@ class MathPython(Math):
         if isinstance(code, NotACall):
             self.counts["misformed_calls"] += 1
         told = self._told(code.reason if isinstance(code, NotACall) else await self._output(code))
-        self.said.append(told)
         return StepResult([told], metrics=self.counts)
 
     async def close(self) -> None:

@@ -128,6 +128,9 @@ class Observed:
     """Of the answer to a reset: how many its split has; None where the environment makes its own."""
     ids: Sequence[int] = ()
     """The tokens that the policy is shown in place of messages."""
+    gold: str | None = None
+    """The right answer, where there is one, and which data the task is from: for the parts of a reward."""
+    data_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,55 @@
-"""The reward services' clients of this process: those that ask, and the last ones that did.
+"""The clients of this process that ask services and judges for rewards: those that ask, and the last ones that did.
 
-Invariants: one owner's episodes that ask in the same way share a client, so that their requests go
-together and keep to one `in_flight`; what one owner's episodes send can neither spoil nor hold up another's
-requests. A client that is asking stays; of the others at most `MAX_IDLE` do, and they hold no connection.
+Invariants: one owner's episodes that ask a service in the same way share a client, so that their requests go
+together and keep to one `in_flight`, and one run's those of a judge, who has a budget; what one owner's episodes send can neither
+spoil nor hold up another's requests. A client that is asking stays; of the others at most `MAX_IDLE` do, and they
+hold no connection. What a run has spent is remembered longer than its client.
 """
 
 import os
-from typing import NamedTuple
+from collections import OrderedDict
+from typing import Annotated, NamedTuple, Protocol
+
+from pydantic import Field, TypeAdapter
 
 from warren_env_worker.reach.service import Service
+from warren_env_worker.rewards.judge import Judge, Spent
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.rewards.service import RewardService
-from warren_env_worker.rewards.settings import ServiceReward
+from warren_schemas.config import JudgeReward, ServiceReward
 
 MAX_IDLE = 32
+MAX_BUDGETS = 4096
+
+_SETTINGS: TypeAdapter[ServiceReward | JudgeReward] = TypeAdapter(
+    Annotated[ServiceReward | JudgeReward, Field(discriminator="kind")]
+)
 
 
 class Asker(NamedTuple):
     owner: str
     service: Service
     settings: str
-    """`ServiceReward` as JSON."""
+    """`ServiceReward` or `JudgeReward` as JSON."""
+    run: str = ""
+    """Empty where runs share a client."""
+
+
+class Client(Protocol):
+    @property
+    def is_idle(self) -> bool: ...
+
+    async def score(self, scored: Scored) -> float: ...
 
 
 class RewardClients:
     """For one event loop."""
 
     def __init__(self) -> None:
-        self._clients: dict[tuple[int, Asker], RewardService] = {}
+        self._clients: dict[tuple[int, Asker], Client] = {}
         """By process, too: a forked one finds those of its parent, which are not for its loop. The one that
         was asked last comes last."""
+        self._spent: OrderedDict[Asker, Spent] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -37,7 +57,7 @@ class RewardClients:
     async def score(self, asker: Asker, scored: Scored) -> float:
         """Raises `RewardFailed`."""
         key = os.getpid(), asker
-        client = self._clients.pop(key, None) or _made(asker)
+        client = self._clients.pop(key, None) or self._made(asker)
         self._clients[key] = client
         try:
             return await client.score(scored)
@@ -49,6 +69,15 @@ class RewardClients:
         for key in idle[: max(0, len(idle) - MAX_IDLE)]:
             del self._clients[key]
 
+    def _made(self, asker: Asker) -> Client:
+        settings = _SETTINGS.validate_json(asker.settings)
+        if isinstance(settings, ServiceReward):
+            return RewardService(asker.service, settings)
+        return Judge(asker.service, settings, self._budget(asker))
 
-def _made(asker: Asker) -> RewardService:
-    return RewardService(asker.service, ServiceReward.model_validate_json(asker.settings))
+    def _budget(self, asker: Asker) -> Spent:
+        spent = self._spent.setdefault(asker, Spent())
+        self._spent.move_to_end(asker)
+        if len(self._spent) > MAX_BUDGETS:
+            self._spent.popitem(last=False)
+        return spent

@@ -16,8 +16,8 @@ from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.secrets import shortened
 from warren_env_worker.rewards.function import MAX_REASON_CHARS, finite, offered
 from warren_env_worker.rewards.scored import RewardFailed, Scored
-from warren_env_worker.rewards.settings import CodeReward
 from warren_env_worker.sandbox.shared import sandboxes_of
+from warren_schemas.config import CodeReward
 
 NAME = "reward"
 

@@ -6,19 +6,30 @@ Invariant: it is the sum of all parts or none: when one fails, so does the whole
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
+from typing import TypeVar
 
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.reach.reach import Reach, current
 from warren_env_worker.rewards.clients import Asker, RewardClients
 from warren_env_worker.rewards.code import RewardCode
-from warren_env_worker.rewards.function import RewardFunction
-from warren_env_worker.rewards.scored import Scored
-from warren_env_worker.rewards.settings import CodeReward, FunctionReward, OwnReward, Reward
+from warren_env_worker.rewards.function import GroupFunction, RewardFunction
+from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
+from warren_schemas.config import (
+    CodeReward,
+    FunctionReward,
+    GroupReward,
+    JudgeReward,
+    OwnReward,
+    Reward,
+    name_of,
+)
+from warren_schemas.episode import FailureKind
 
 _clients = RewardClients()
 """Of the background loop."""
 
 Score = Callable[[Scored], Awaitable[float]]
+GivenT = TypeVar("GivenT")
 
 
 class Composition:
@@ -26,27 +37,57 @@ class Composition:
         """Raises `ConfigError` for functions that are not there, and for what may not be reached."""
         reach = current()
         self._parts = [
-            (_name(part, n), part.weight, _score_of(part, reach)) for n, part in enumerate(parts)
+            (name_of(part, n), part, _score_of(part, reach)) for n, part in enumerate(parts)
         ]
 
-    async def score(self, scored: Scored) -> tuple[float, dict[str, float]]:
-        """The reward, and what each part gave before its weight. Raises `RewardFailed`."""
-        values = await asyncio.gather(*(score(scored) for _, _, score in self._parts))
-        total = sum(
-            weight * value for (_, weight, _), value in zip(self._parts, values, strict=True)
+    async def score(self, scored: Scored) -> tuple[float | None, dict[str, float]]:
+        """What the parts but `own` add up to, None where there are no others; and what each part gave before its
+        weight, as metrics. Raises `RewardFailed`."""
+        values = await asyncio.gather(
+            *(_named(name, score(scored)) for name, _, score in self._parts)
         )
+        given = [
+            part.weight * value
+            for (_, part, _), value in zip(self._parts, values, strict=True)
+            if not isinstance(part, OwnReward)
+        ]
         names = (f"reward/{name}" for name, _, _ in self._parts)
-        return total, dict(zip(names, values, strict=True))
+        return sum(given) if given else None, dict(zip(names, values, strict=True))
 
 
-def _name(part: Reward, number: int) -> str:
-    if part.name is not None:
-        return part.name
-    if isinstance(part, OwnReward):
-        return "own"
-    if isinstance(part, FunctionReward):
-        return part.function.rpartition(":")[2]
-    return f"{part.kind}{number}"
+class GroupComposition:
+    """Of the parts that compare a group."""
+
+    def __init__(self, parts: Sequence[GroupReward]) -> None:
+        """Raises `ConfigError` for functions that are not there or not allowed."""
+        reach = current()
+        self._parts = [
+            (name_of(part, n), part.weight, _group_function(*reach.function(part.function)))
+            for n, part in enumerate(parts)
+        ]
+
+    async def score(self, group: ScoredGroup) -> list[tuple[float, dict[str, float]]]:
+        """Of each episode what the parts add up to, and what each part gave before its weight. Raises `RewardFailed`."""
+        values = await asyncio.gather(
+            *(_named(name, score(group)) for name, _, score in self._parts)
+        )
+        each = zip(*values, strict=True)
+        return [(self._sum(given), self._metrics(given)) for given in each]
+
+    def _sum(self, given: Sequence[float]) -> float:
+        return sum(weight * value for (_, weight, _), value in zip(self._parts, given, strict=True))
+
+    def _metrics(self, given: Sequence[float]) -> dict[str, float]:
+        names = (f"reward/{name}" for name, _, _ in self._parts)
+        return dict(zip(names, given, strict=True))
+
+
+async def _named(name: str, score: Awaitable[GivenT]) -> GivenT:
+    try:
+        return await score
+    except RewardFailed as error:
+        reason = f"the reward {name} can't be had: {error}"
+        raise RewardFailed(reason, error.kind, is_retryable=error.is_retryable) from error
 
 
 def _score_of(part: Reward, reach: Reach) -> Score:
@@ -56,19 +97,33 @@ def _score_of(part: Reward, reach: Reach) -> Score:
         return _function(*reach.function(part.function))
     if isinstance(part, CodeReward):
         return RewardCode(part, reach)
-    service = reach.service(part.url, part.key_variable)
-    asker = Asker(reach.owner, service, part.model_dump_json())
+    is_judge = isinstance(part, JudgeReward)
+    url = f"{part.url.rstrip('/')}/chat/completions" if is_judge else part.url
+    service = reach.service(url, part.key_variable)
+    shared = Asker(reach.owner, service, part.model_dump_json())
 
     async def ask(scored: Scored) -> float:
+        asker = shared._replace(run=scored.run) if is_judge else shared
         return await background_loop().call(_clients.score(asker, scored))
 
     return ask
 
 
 async def _own(scored: Scored) -> float:
+    if scored.own_reward is None:
+        raise RewardFailed(
+            "the environment gave none; leave the part out, or have it give one",
+            FailureKind.NO_REWARD,
+            is_retryable=False,
+        )
     return scored.own_reward
 
 
 @cache
 def _function(path: str, is_own: bool) -> RewardFunction:
     return RewardFunction(path, is_own=is_own)
+
+
+@cache
+def _group_function(path: str, is_own: bool) -> GroupFunction:
+    return GroupFunction(path, is_own=is_own)

@@ -1,7 +1,8 @@
 """A reward function by its import path.
 
 It takes by name what it needs: `response`, `messages`, `gold`, `own_reward`, `data_source`, `metrics`,
-or what verl calls these: `solution_str`, `ground_truth`, `extra_info`. It returns a number, and may be
+or what verl calls these: `solution_str`, `ground_truth`, `extra_info`; one that compares a group takes `transcripts`,
+`responses` or `rewards` of its episodes. It returns a number, or one for each episode, and may be
 `async`. Plain functions run on the process's event loop: one that hangs is stopped by the limit of the
 environment's step, together with its process.
 """
@@ -10,18 +11,21 @@ import importlib
 import inspect
 import math
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Real
+from typing import cast
 
 from warren.environment import ConfigError
 from warren_env_worker.reach.secrets import shortened, told
-from warren_env_worker.rewards.scored import RewardFailed, Scored
+from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
 
 MAX_REASON_CHARS = 300
 
 
-class RewardFunction:
-    def __init__(self, path: str, *, is_own: bool = False) -> None:
+class NamedFunction:
+    """A function that takes by name some of what is offered."""
+
+    def __init__(self, path: str, may_take: Collection[str], *, is_own: bool = False) -> None:
         """With `is_own`, only a function that its module defines for others: no class, no `_name`.
 
         Raises `ConfigError` for a function that is not there, or asks for what there is not.
@@ -35,7 +39,6 @@ class RewardFunction:
         self._names = {
             p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         }
-        may_take = offered(Scored((), "", None, 0.0))
         missing = [p.name for p in parameters if p.name in self._names and p.default is p.empty]
         unknown = [name for name in missing if name not in may_take]
         if unknown:
@@ -43,9 +46,8 @@ class RewardFunction:
                 f"{path} asks for {', '.join(unknown)}; a reward function may take {', '.join(may_take)}"
             )
 
-    async def __call__(self, scored: Scored) -> float:
+    async def call(self, given: Mapping[str, object]) -> object:
         """Raises `RewardFailed`, naming file and line, for whatever goes wrong in the function."""
-        given = offered(scored)
         taken = given if self._takes_all else {n: v for n, v in given.items() if n in self._names}
         try:
             value = self._function(**taken)
@@ -53,7 +55,37 @@ class RewardFunction:
                 value = await value
         except Exception as error:
             raise RewardFailed(f"{self._path}: {_in_a_line(error)}") from error
-        return finite(value, self._path)
+        return value
+
+
+class RewardFunction:
+    def __init__(self, path: str, *, is_own: bool = False) -> None:
+        """See `NamedFunction`."""
+        self._path = path
+        self._function = NamedFunction(
+            path, offered(Scored((), "", None, 0.0)).keys(), is_own=is_own
+        )
+
+    async def __call__(self, scored: Scored) -> float:
+        """Raises `RewardFailed`."""
+        return finite(await self._function.call(offered(scored)), self._path)
+
+
+class GroupFunction:
+    def __init__(self, path: str, *, is_own: bool = False) -> None:
+        """See `NamedFunction`."""
+        self._path = path
+        self._function = NamedFunction(path, of_group(ScoredGroup(())).keys(), is_own=is_own)
+
+    async def __call__(self, group: ScoredGroup) -> list[float]:
+        """A reward for each. Raises `RewardFailed`."""
+        given = await self._function.call(of_group(group))
+        n = len(group.transcripts)
+        if not isinstance(given, Sequence) or len(cast("Sequence[object]", given)) != n:
+            raise RewardFailed(
+                f"{self._path} did not give a list of {n} numbers, one for each episode"
+            )
+        return [finite(each, self._path) for each in cast("Sequence[object]", given)]
 
 
 def finite(value: object, where: str) -> float:
@@ -100,6 +132,15 @@ def offered(scored: Scored) -> Mapping[str, object]:
         "solution_str": scored.response,
         "ground_truth": scored.gold,
         "extra_info": {},
+    }
+
+
+def of_group(group: ScoredGroup) -> Mapping[str, object]:
+    """What a function that compares a group may take, by name."""
+    return {
+        "transcripts": group.transcripts,
+        "responses": [each.response for each in group.transcripts],
+        "rewards": [each.reward for each in group.transcripts],
     }
 
 

@@ -16,7 +16,7 @@ from typing import cast
 from warren_env_worker.reach.service import FAILED, Service, ServiceFailed, ServiceSession
 from warren_env_worker.rewards.function import finite
 from warren_env_worker.rewards.scored import RewardFailed, Scored
-from warren_env_worker.rewards.settings import ServiceReward
+from warren_schemas.config import ServiceReward
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0

@@ -16,7 +16,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import results, train
 from warren_gateway.coordinator import answering, decisions, ending, job, records
 from warren_gateway.coordinator.clients import looking, reading
-from warren_gateway.coordinator.mailbox import Mail, Mailbox, hand_over
+from warren_gateway.coordinator.mailbox import ANSWERS, Mail, Mailbox, hand_over
 from warren_gateway.coordinator.notices import log_lines
 from warren_gateway.coordinator.replaying.files import OpenArchive, no_archive
 from warren_gateway.coordinator.replaying.reader import Shelves, play
@@ -34,9 +34,9 @@ from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording, streams_of
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
-from warren_schemas.episode import EpisodeEnded
+from warren_schemas.episode import EpisodeEnded, GroupScored
 from warren_schemas.events import RunState
-from warren_schemas.training import JobTaken, OpResult
+from warren_schemas.training import JobTaken
 
 LONGEST_NAP_S = 10.0
 """Deadlines are times of day: a clock that is set back makes a nap too long by no more than this."""
@@ -126,9 +126,7 @@ class RunActor:
                 EpisodeEnded,
                 start=state.rollouts.stream_offset,
             ),
-            receive(
-                self._broker, results(state.model), (OpResult, JobTaken), prefetch=RESULTS_PREFETCH
-            ),
+            receive(self._broker, results(state.model), ANSWERS, prefetch=RESULTS_PREFETCH),
         )
         async with streams[0] as endings, streams[1] as answers, asyncio.TaskGroup() as tasks:
             reading = {
@@ -212,6 +210,8 @@ class RunActor:
         for answer in mail.answers:
             if isinstance(item := answer.item, JobTaken):
                 job.absorb_taken(state, item)
+            elif isinstance(item, GroupScored):
+                answering.absorb_group(state, item)
             else:
                 answering.absorb_answer(state, item)
         if mail.recorded is not None and self._is_read_now(mail.reading):

@@ -1,4 +1,4 @@
-"""What a trainer answers is taken in: that it has the model open, and what became of each op.
+"""What workers answer is taken in: that a trainer has the model open, what became of each op, and of groups that were compared.
 
 Pure, like `decisions`.
 """
@@ -8,11 +8,20 @@ import logging
 from warren_gateway.coordinator import ending, trainer_lease
 from warren_gateway.coordinator.clients import answers
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
+from warren_gateway.coordinator.rollouts import completed, group_rewards
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_schemas.episode import GroupScored
 from warren_schemas.events import RunState
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
 log = logging.getLogger(__name__)
+
+
+def absorb_group(state: CoordinatorState, scored: GroupScored) -> None:
+    """An env worker has compared the members of a group; what nobody waits for any more is dropped."""
+    group = None if state.is_over else group_rewards.absorb(state, scored)
+    if group is not None and (reason := completed.take_in(state, group)) is not None:
+        ending.end(state, RunState.FAILED, reason)
 
 
 def absorb_answer(state: CoordinatorState, result: OpResult) -> None:

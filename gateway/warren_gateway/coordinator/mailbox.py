@@ -14,10 +14,14 @@ from warren_gateway.coordinator.state.groups import FIRST_READING, Reading
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.position import Position
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeEnded
+from warren_schemas.episode import EpisodeEnded, GroupScored
 from warren_schemas.training import JobTaken, OpResult
 
 MOST_ITEMS = 4096
+
+Answer = OpResult | JobTaken | GroupScored
+"""Of a worker to the results of the run's model."""
+ANSWERS = (OpResult, JobTaken, GroupScored)
 
 ItemT = TypeVar("ItemT", bound=Item)
 
@@ -28,9 +32,7 @@ class Mail:
         default_factory=list[tuple[Position, Claim[EpisodeEnded]]]
     )
     """With the place of each in the run's stream."""
-    answers: list[Claim[OpResult | JobTaken]] = field(
-        default_factory=list[Claim[OpResult | JobTaken]]
-    )
+    answers: list[Claim[Answer]] = field(default_factory=list[Claim[Answer]])
     recorded: Message | None = None
     """One message of a recording."""
     reading: Reading | None = None
@@ -67,7 +69,7 @@ class Mailbox:
         )
         self._notify()
 
-    async def put_answers(self, claims: "list[Claim[OpResult | JobTaken]]") -> None:
+    async def put_answers(self, claims: "list[Claim[Answer]]") -> None:
         await self._not_full.wait()
         self._mail.answers.extend(claims)
         self._notify()

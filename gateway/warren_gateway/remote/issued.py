@@ -12,17 +12,26 @@ import hashlib
 from collections import OrderedDict
 
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, StartEpisode, Step
+from warren_schemas.episode import (
+    EpisodeEnded,
+    EpisodeSpec,
+    Generate,
+    GroupScored,
+    ScoreGroup,
+    StartEpisode,
+    Step,
+)
 
 MAX_ISSUED = 65_536
 
-OfEpisode = StartEpisode | Step | Generate | EpisodeEnded
+OfEpisode = StartEpisode | Step | Generate | EpisodeEnded | ScoreGroup | GroupScored
+"""A group that is compared counts as an episode of its own."""
 
 _Key = tuple[str, str | None, str | None, int]
 
 
 def of_episode(item: Item) -> OfEpisode | None:
-    return item if isinstance(item, (StartEpisode, Step, Generate, EpisodeEnded)) else None
+    return item if isinstance(item, OfEpisode) else None
 
 
 class Issued:

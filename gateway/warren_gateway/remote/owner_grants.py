@@ -2,7 +2,7 @@
 
     consume     his own `interact` queues, this worker's own homes, the ends of his own runs
     publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
-                the samplers (any, or one), to the run's stream, or back to his own queues; this worker's heartbeats, and what it
+                the samplers (any, or one), to the run's stream, to its results, or back to his own queues; this worker's heartbeats, and what it
                 says in the logs of his own runs
     declare     the same queues, as many as his budget has (`declared_queues`), and those of the base models
                 that his episodes named
@@ -30,6 +30,7 @@ from warren_broker.topology import (
     interact,
     is_sampler_home,
     owned,
+    results,
     run_log,
     trajectories,
 )
@@ -48,7 +49,7 @@ from warren_schemas.control import (
     WorkerRole,
 )
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeEnded, Generate
+from warren_schemas.episode import EpisodeEnded, Generate, GroupScored
 from warren_schemas.events import LogPart, RunLogged
 from warren_schemas.ids import RunId
 
@@ -167,6 +168,8 @@ class OwnerGrants:
             fits = address == generate(base_model) or is_sampler_home(address, base_model)
         elif isinstance(episode, EpisodeEnded):
             fits = address == trajectories(episode.envelope.run or "")
+        elif isinstance(episode, GroupScored):
+            fits = address == results(episode.spec.policy.model)
         else:
             fits = self._is_mine(address)
         if not fits:

@@ -17,6 +17,7 @@ from warren_schemas.config.numbers import (
     PositiveInt,
 )
 from warren_schemas.config.rewards import RewardReduction, RewardRules
+from warren_schemas.config.rubric import AnyReward, GroupReward, Reward, faults
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
 from warren_schemas.ids import TaskId
@@ -24,6 +25,7 @@ from warren_schemas.text.written import Config
 
 MAX_TASK_IDS = 256
 """They travel with every episode."""
+MAX_PARTS = 32
 SecretName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
 
@@ -81,6 +83,9 @@ class EnvironmentConfig(Config):
     """Episodes of one task; null: `algorithm.group_size`."""
     max_failed_members: NonNegativeInt | None = None
     """Maximum number of failed episodes in a group: with more it is dropped; null: see `algorithm.groups`."""
+    rewards: Annotated[Listed[AnyReward], Field(max_length=MAX_PARTS)] = ()
+    """Parts of the reward, each with its weight; without any, what the environment gives is the reward. What parts
+    other than `own` give is added to the reward of the last turn."""
     reward_reduction: RewardReduction = RewardReduction.SUM
     """How the rewards of the turns are reduced to the reward of the episode."""
     nonterminal_reward: float | None = None
@@ -98,6 +103,16 @@ class EnvironmentConfig(Config):
     """Maximum number of live episodes (one group is always allowed); null is no limit."""
     secrets: Listed[SecretName] = ()
     """Names of secrets for this environment, in addition to those of the run."""
+
+    @property
+    def parts(self) -> tuple[Reward, ...]:
+        """Those that look at one episode."""
+        return tuple(part for part in self.rewards if not isinstance(part, GroupReward))
+
+    @property
+    def group_parts(self) -> tuple[GroupReward, ...]:
+        """Those that compare the episodes of a group."""
+        return tuple(part for part in self.rewards if isinstance(part, GroupReward))
 
     @property
     def reward_rules(self) -> RewardRules:
@@ -140,6 +155,12 @@ class EnvironmentConfig(Config):
                     f"curriculum.n is {n_used}, and splits.{self.split}.{key} leaves {most} tasks; lower the one"
                     " or raise the other"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _is_a_rubric(self) -> Self:
+        if wrong := faults(self.rewards):
+            raise ValueError("; ".join(f"rewards.{each}" for each in wrong))
         return self
 
     @model_validator(mode="after")

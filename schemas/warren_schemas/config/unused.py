@@ -152,6 +152,7 @@ _SCORED = frozenset(
         "environments.*.workers",
         "environments.*.config",
         "environments.*.secrets",
+        "environments.*.rewards",
         "environments.*.reward_reduction",
         "environments.*.nonterminal_reward",
         "environments.*.min_reward",

@@ -3,7 +3,7 @@
 Only files, overrides and dicts are read this way; on the wire everything is spelled out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import BaseModel
@@ -23,10 +23,24 @@ def expanded(data: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
 
 def _expanded(value: object, field: FieldInfo) -> object:
     below = models_in(field.annotation)
-    match value:
-        case str() if field.discriminator == "kind":
-            return {"kind": value}
-        case Mapping() if len(below) == 1:
-            return expanded(cast("Mapping[str, Any]", value), below[0])
-        case _:
-            return value
+    if isinstance(value, list | tuple):
+        return [_item(each, below) for each in cast("Sequence[object]", value)]
+    if isinstance(value, str):
+        return {"kind": value} if field.discriminator == "kind" else value
+    return _item(value, below)
+
+
+def _item(value: object, below: Sequence[type[BaseModel]]) -> object:
+    """What stands by itself, or in a list, of which the entries may be of several kinds, too."""
+    if isinstance(value, str):
+        return {"kind": value} if below and all(map(_kind_of, below)) else value
+    if not isinstance(value, Mapping):
+        return value
+    given = cast("Mapping[str, Any]", value)
+    chosen = [m for m in below if len(below) == 1 or _kind_of(m) == given.get("kind")]
+    return expanded(given, chosen[0]) if chosen else given
+
+
+def _kind_of(model: type[BaseModel]) -> str | None:
+    kind = model.model_fields.get("kind")
+    return None if kind is None else str(kind.default)

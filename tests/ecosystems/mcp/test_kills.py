@@ -56,7 +56,9 @@ async def test_a_server_that_is_killed_in_a_run_costs_no_group(
         "servers": {"shop": http(servers["stateless"], tools=["price"])},
         "path": str(write_lines(tmp_path / "questions.jsonl", {"question": "What is tea?"})),
         "instruction": "",
-        "rewards": [{"kind": "function", "function": REWARD}],
         "patience_s": 120.0,
     }
-    await WholeRun("mcp", CLASS, config).play(tmp_path, starting_again(servers["stateless"]))
+    rewards = [{"kind": "function", "function": REWARD}]
+    await WholeRun("mcp", CLASS, config, rewards).play(
+        tmp_path, starting_again(servers["stateless"])
+    )

@@ -5,9 +5,9 @@ import random
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
+from tests.support.claims import HeldClaim
 from tests.support.factories import make_tokens
 from tests.support.hosting import hosting
 from tests.support.interacting import BASE_MODEL, RUN, demonstration, said, spec, start
@@ -17,6 +17,8 @@ from warren_broker.inbox import Claim
 from warren_broker.successors import Destination
 from warren_broker.topology import generate, trajectories
 from warren_env_worker.interactions import Interactions
+from warren_env_worker.rubrics import REFERENCE as RUBRIC
+from warren_env_worker.rubrics import Rubrics
 from warren_env_worker.run_notices import RunNotices
 from warren_env_worker.successor import Successor, Taken
 from warren_schemas.config import Sampling
@@ -33,29 +35,6 @@ from warren_schemas.episode import (
 from warren_schemas.ids import EpisodeId, WorkerId
 
 
-@dataclass
-class HeldClaim:
-    """A claim that notes how it was settled."""
-
-    item: Taken
-    fate: str = "held"
-    n_deliveries: int = 1
-    offset: int | None = None
-
-    def done(self) -> None:
-        self._settle("done")
-
-    def hand_back(self, *, delay_s: float = 0.0) -> None:
-        self._settle("handed back")
-
-    def dead_letter(self, reason: str) -> None:
-        self._settle(f"dead: {reason}")
-
-    def _settle(self, fate: str) -> None:
-        assert self.fate == "held", "a claim is settled once"
-        self.fate = fate
-
-
 class Worker:
     """A worker without a broker: what it publishes is confirmed at once."""
 
@@ -63,7 +42,7 @@ class Worker:
         self.interactions = interactions
         self.published = published
 
-    def take(self, item: Taken) -> HeldClaim:
+    def take(self, item: Taken) -> HeldClaim[Taken]:
         claim = HeldClaim(item)
         self.interactions.take(claim)
         return claim
@@ -99,9 +78,11 @@ async def working(
         for claim in claims:
             claim.done()
 
-    async with hosting(class_name) as host:
+    async with hosting(class_name) as host, hosting(RUBRIC) as rubrics:
         worker = WorkerId("env_1")
-        interactions = Interactions(worker, {name: host}, publish, RunNotices(), capacity=capacity)
+        interactions = Interactions(
+            worker, {name: host}, publish, RunNotices(), Rubrics(rubrics), capacity=capacity
+        )
         yield Worker(interactions, published)
 
 
@@ -474,7 +455,7 @@ async def test_however_items_come_each_episode_ends_as_if_each_had_come_once(see
         workers = (first, second)
         pool: list[Taken] = [start(f"ep_{n}", config_of(n)) for n in range(4)]
         ends: dict[str, set[float]] = {}
-        claims: list[HeldClaim] = []
+        claims: list[HeldClaim[Taken]] = []
         for _ in range(400):
             worker = rng.choice(workers)
             claims.append(worker.take(rng.choice(pool)))

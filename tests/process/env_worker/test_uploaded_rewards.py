@@ -6,7 +6,7 @@ from warren.environment import ChatMessage, ConfigError
 from warren_env_worker.reach.reach import TRUSTED, Reach
 from warren_env_worker.rewards.code import RewardCode
 from warren_env_worker.rewards.scored import RewardFailed, Scored
-from warren_env_worker.rewards.settings import CodeReward
+from warren_schemas.config import CodeReward
 
 ASKED = (ChatMessage(role="user", content="6*7 = '?'"),)
 SCORED = Scored(ASKED, 'forty-two "42"\n', "42", 1.0, "gsm8k", {"exact": 1.0})

@@ -37,8 +37,72 @@ WHERE = {
     "order": "trained: how often, and in which order, the recorded groups are taken",
 }
 
+Keys = Mapping[str, Any]
+
 EXCEPTIONS: Mapping[str, str] = {}
 """Keys whose effect can't be shown here, each with the reason. There is none."""
+
+PARTS: Mapping[str, Keys] = {
+    "own": {"weight": 0.5, "name": "mine"},
+    "function": {"function": "other:reward", "weight": 0.5, "name": "mine"},
+    "service": {
+        "url": "http://other", "key_variable": "WARREN_SECRET_JUDGE", "batch": 2, "in_flight": 2, "tries": 2,
+        "timeout_s": 3.0, "weight": 0.5, "name": "mine",
+    },
+    "code": {"code": "def reward(): return 2", "limit_s": 3.0, "weight": 0.5, "name": "mine"},
+    "group_function": {"function": "other:reward", "weight": 0.5, "name": "mine"},
+    "judge": {
+        "url": "http://other", "model": "other", "key_variable": "WARREN_SECRET_JUDGE", "prompt": "{messages}",
+        "system": "Be strict.", "temperature": 0.5, "max_tokens": 9, "tries": 2, "deadline_s": 3.0, "in_flight": 2,
+        "cache": 2, "max_requests": 9, "max_total_tokens": 9, "weight": 0.5, "name": "mine",
+    },
+}  # fmt: skip
+"""Keys of the parts of a reward."""
+REQUIRED: Mapping[str, Keys] = {
+    "own": {},
+    "function": {"function": "some:reward"},
+    "service": {"url": "http://some"},
+    "code": {"code": "def reward(): return 1"},
+    "group_function": {"function": "some:reward"},
+    "judge": {"url": "http://some", "model": "some", "prompt": "{response}"},
+}
+"""What a part of a kind must have."""
+OBEYED_BY_PARTS: Mapping[str, str] = {
+    "weight": "tests/process/env_worker/test_rubrics.py::"
+    "test_parts_are_added_to_the_last_turn_and_own_rewards_are_weighted_where_they_are",
+    "name": "tests/unit/env_worker/rewards/test_rewards.py::test_parts_are_added_up_with_their_weights",
+    "function": "tests/unit/env_worker/rewards/test_rewards.py::test_functions_take_what_they_name",
+    "code": "tests/process/env_worker/test_uploaded_rewards.py::test_it_takes_what_it_names",
+    "limit_s": "tests/process/env_worker/test_uploaded_rewards.py::test_one_that_fails_gives_no_reward",
+    "url": "tests/unit/env_worker/rewards/test_rewards.py::"
+    "test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together",
+    "key_variable": "tests/unit/env_worker/rewards/test_rewards.py::"
+    "test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together",
+    "batch": "tests/unit/env_worker/rewards/test_rewards.py::"
+    "test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together",
+    "in_flight": "tests/unit/env_worker/rewards/test_rewards.py::"
+    "test_row_26_a_service_gives_the_rewards_of_episodes_that_end_together",
+    "tries": "tests/unit/env_worker/rewards/test_rewards.py::test_row_55_busy_services_are_asked_again",
+    "timeout_s": "tests/unit/env_worker/rewards/test_rewards.py::test_row_55_busy_services_are_asked_again",
+    "model": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_what_is_asked_stands_in_the_request",
+    "prompt": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_what_is_asked_stands_in_the_request",
+    "system": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_what_is_asked_stands_in_the_request",
+    "temperature": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_what_is_asked_stands_in_the_request",
+    "max_tokens": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_what_is_asked_stands_in_the_request",
+    "deadline_s": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_a_judge_who_does_not_answer_in_time_fails_the_part",
+    "cache": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_the_same_question_is_asked_once_as_long_as_it_is_remembered",
+    "max_requests": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_a_budget_that_is_spent_fails_what_is_asked_next",
+    "max_total_tokens": "tests/unit/env_worker/rewards/test_judge.py::"
+    "test_a_budget_that_is_spent_fails_what_is_asked_next",
+}
 
 ACTED_ON: Mapping[str, str] = {
     "environments.workers": "tests/unit/coordinator/test_parts.py::"
@@ -51,14 +115,32 @@ ACTED_ON: Mapping[str, str] = {
     "test_items_past_their_deadline_fail",
     "limits.episode_s": "tests/process/env_worker/test_interactions.py::"
     "test_items_past_their_deadline_fail",
+    "environments.rewards.kind": "tests/process/env_worker/test_rubrics.py::"
+    "test_parts_are_added_to_the_last_turn_and_own_rewards_are_weighted_where_they_are",
     "environments.secrets": "tests/process/env_worker/test_secrets.py::"
     "test_row_56_an_environment_gets_the_secrets_that_were_named",
     "secrets": "tests/process/env_worker/test_secrets.py::"
     "test_row_56_an_environment_gets_the_secrets_that_were_named",
+    **{
+        f"environments.rewards.{key} ({kind})": OBEYED_BY_PARTS[key]
+        for kind, keys in PARTS.items()
+        for key in keys
+    },
+    **{
+        f"environments.rewards.score.{key}": "tests/unit/env_worker/rewards/test_judge.py::"
+        "test_scores_are_read_from_what_a_judge_says"
+        for key in (
+            "kind",
+            "after (number)",
+            "minimum (number)",
+            "maximum (number)",
+            "field (json)",
+            "minimum (json)",
+            "maximum (json)",
+        )
+    },
 }
 """Keys that go into an episode's start as orders to somebody: the test in which that somebody obeys."""
-
-Keys = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -84,6 +166,21 @@ def _kinds(where: str, section: str, **kinds: Keys) -> list[Row]:
         for kind, values in kinds.items()
         for key, value in values.items()
     ]
+
+
+SCORES: Mapping[str, Keys] = {
+    "number": {"after": "Score:", "minimum": 1.0, "maximum": 5.0},
+    "json": {"field": "other", "minimum": 1.0, "maximum": 5.0},
+}
+"""Keys of the ways to read a judge's score."""
+
+
+def _judged(kind: str) -> Keys:
+    return {**_part("judge"), "environments.rewards.score.kind": kind}
+
+
+def _part(kind: str) -> Keys:
+    return {"environments.rewards.kind": {"kind": kind, **REQUIRED[kind]}}
 
 
 FULL_SAMPLING: Keys = {
@@ -152,6 +249,18 @@ ROWS: list[Row] = [
         environments__curriculum__over="tasks", environments__curriculum__solved_at=-9.0,
         environments__curriculum__uniform=1.0, environments__curriculum__score_temperature=5.0,
         environments__curriculum__half_life_groups=0.1,
+    ),
+    *_of("starts", probes.run, environments__rewards__kind={"kind": "own"}),
+    *(
+        Row(f"environments.rewards.{key} ({kind})", value, "starts", probes.run, _part(kind))
+        for kind, keys in PARTS.items()
+        for key, value in keys.items()
+    ),
+    *_of("starts", probes.run, _part("judge"), environments__rewards__score__kind="yes_no"),
+    *(
+        Row(f"environments.rewards.score.{key} ({kind})", value, "starts", probes.run, _judged(kind))
+        for kind, keys in SCORES.items()
+        for key, value in keys.items()
     ),
     *_of("observations", probes.environment, environments__config={"low": 5, "high": 30}),
     *_of("environment", probes.environment, environments__split="b", environments__tool_format="xml"),
@@ -326,6 +435,8 @@ def _set(section: dict[str, Any], path: list[str], value: Any) -> None:
         section[name] = value
     elif name == "environments":
         _set(section[name][0], rest, value)
+    elif name == "rewards":
+        _set(section.setdefault(name, [{}])[0], rest, value)
     elif name == "splits":
         _set(section.setdefault(name, {}).setdefault("train", {}), rest, value)
     else:

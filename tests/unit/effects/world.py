@@ -23,6 +23,10 @@ from warren_schemas.episode import (
     Failed,
     FailureKind,
     Generate,
+    GroupRewards,
+    GroupScored,
+    MemberReward,
+    ScoreGroup,
     StartEpisode,
     StopReason,
 )
@@ -47,6 +51,7 @@ class PlayedWorld(World):
     started: list[Any] = field(default_factory=list[Any])
     learned: list[Any] = field(default_factory=list[Any])
     """Messages of each that are learned, where it is a row."""
+    to_compare: list[ScoreGroup] = field(default_factory=list[ScoreGroup])
     most_in_flight: int = 0
     opened: Any = None
 
@@ -70,6 +75,8 @@ class PlayedWorld(World):
         self.load()
 
     def _receive(self, address_kind: str, item: Item) -> None:
+        if isinstance(item, ScoreGroup):
+            return self.to_compare.append(item)
         if isinstance(item, StartEpisode | Generate):
             spec = item.spec.model_dump(mode="json", exclude={"group"})
             left_s = (item.envelope.deadline_s or 0.0) - self.now_s
@@ -88,6 +95,9 @@ class PlayedWorld(World):
         for offset in range(self.n_read, len(self.stream)):
             decisions.absorb_ending(self.state, self.stream[offset], Position(offset))
             self.state.rollouts.stream_offset = self.n_read = offset + 1
+        asked, self.to_compare = self.to_compare, []
+        for group in asked:
+            answering.absorb_group(self.state, compared(group))
         answers, self.answers = self.answers, []
         for answer in answers:
             answering.absorb_answer(self.state, answer)
@@ -139,6 +149,12 @@ class PlayedWorld(World):
         with Session(self.engine) as session:
             rows = session.exec(select(GroupRow).order_by(col(GroupRow.number)))
             return [(row.environment, row.purpose, row.task_index, row.outcomes) for row in rows]
+
+
+def compared(asked: ScoreGroup) -> GroupScored:
+    members = tuple(MemberReward(member=each.member, reward=0.0) for each in asked.members)
+    outcome = GroupRewards(members=members)
+    return GroupScored(envelope=asked.envelope, spec=asked.spec, outcome=outcome, worker="env")
 
 
 def played(item: Started, failing: frozenset[int], *, is_level: bool) -> EpisodeEnded:

@@ -18,7 +18,6 @@ from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.rewards.settings import FunctionReward, OwnReward
 
 arrow: Any = import_module("pyarrow")
 
@@ -117,17 +116,17 @@ def test_rows_that_will_not_do_are_named(
         read_questions(write_lines(tmp_path / "x.jsonl", row), TRUSTED)
 
 
-def test_a_question_needs_no_right_answer_where_the_verifier_is_no_part_of_the_reward(
+def test_a_question_without_a_right_answer_gets_no_reward_where_it_may_be_asked(
     tmp_path: Path,
 ) -> None:
     path = write_lines(tmp_path / "x.jsonl", {"question": "Be brief."}, LAYOUTS["math"])
-    brevity = FunctionReward(function="tests.unit.env_worker.rewards.functions:brevity")
-    environment = Math(str(path), rewards=(brevity,))
+    environment = Math(str(path), needs_answers=False)
     assert [question.gold for question in environment.tasks("train")] == [None, "42"]
     episodes = [play(environment, lambda _: r"\boxed{42}", index=index) for index in range(2)]
     assert sorted("exact" in episode.results[-1].metrics for episode in episodes) == [False, True]
+    assert {episode.results[-1].reward for episode in episodes} == {1.0, None}
     with pytest.raises(ConfigError, match="row 1: it lacks reward_model"):
-        Math(str(path), rewards=(brevity, OwnReward())).tasks("train")
+        Math(str(path)).tasks("train")
 
 
 def test_files_that_will_not_do(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 from tests.support.tool_calls import CALLS, CODE, HERMES
 
-from warren.environment import Context, StepResult
+from warren.environment import Context, EpisodeTranscript, StepResult
 from warren.testing import play
 from warren.tools import ToolEnv, ToolFormat, tool
 from warren_schemas.chat.tool_formats import NotACall, parse_calls
@@ -158,7 +158,7 @@ def test_what_annotations_say_of_an_argument_is_shown_and_holds() -> None:
 
 
 class Scored(Calculator):
-    def score(self) -> dict[str, float]:
+    def score(self, transcript: EpisodeTranscript) -> dict[str, float]:
         return {"style": 0.5, "length": -0.25}
 
 

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Collection
 
 import pytest
-from tests.support.factories import make_heartbeats_requested, make_run_logged
+from tests.support.factories import (
+    make_group_scored,
+    make_heartbeats_requested,
+    make_run_logged,
+    make_score_group,
+)
 from tests.support.interacting import said, spec, start
 
 from warren_broker.errors import NotAllowed
@@ -38,7 +43,15 @@ from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.codec.wire import decode, encode
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
+from warren_schemas.episode import (
+    EpisodeEnded,
+    Failed,
+    FailureKind,
+    Generate,
+    GroupScored,
+    ScoreGroup,
+    StartEpisode,
+)
 from warren_schemas.events import LogPart
 from warren_schemas.ids import EpisodeId, ModelId, RunId, WorkerId
 from warren_schemas.transcript import ChatMessage, Transcript
@@ -371,3 +384,34 @@ async def test_a_store_that_is_away_tells_nothing() -> None:
     assert (
         await OwnerGrants(queues_of("ann"), "env_1", Issued(), away).show(RUNS, encode(ends)) == ()
     )
+
+
+def group_of(owner: str) -> ScoreGroup:
+    asked = make_score_group()
+    return asked.model_copy(
+        update={"spec": asked.spec.model_copy(update={"owner": owner, "environment": "letters"})}
+    )
+
+
+def answer_to(asked: ScoreGroup) -> GroupScored:
+    return make_group_scored(envelope=asked.envelope, spec=asked.spec)
+
+
+async def test_the_answer_about_a_group_that_was_shown_goes_to_the_results_of_its_model() -> None:
+    asked = group_of("ann")
+    of = await shown(grants(), asked)
+    answer = encode([answer_to(asked)])
+    await of.publish(results(asked.spec.policy.model), answer)
+    for elsewhere in (results("another"), trajectories(asked.envelope.run or ""), OURS):
+        with pytest.raises(NotAllowed, match="does not belong"):
+            await of.publish(elsewhere, answer)
+
+
+async def test_nothing_is_said_about_a_group_that_was_not_shown() -> None:
+    asked = group_of("ann")
+    with pytest.raises(NotAllowed, match="was not given"):
+        await grants().publish(results(asked.spec.policy.model), encode([answer_to(asked)]))
+    of = await shown(grants(), asked)
+    other = answer_to(asked).model_copy(update={"spec": asked.spec.model_copy(update={"seed": 99})})
+    with pytest.raises(NotAllowed, match="was not given"):
+        await of.publish(results(asked.spec.policy.model), encode([other]))

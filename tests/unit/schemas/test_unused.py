@@ -93,7 +93,7 @@ def test_the_evaluation_of_a_replay_samples() -> None:
 OF_ENVIRONMENTS: dict[str, Any] = {
     "workers": "own", "config": {"high": 3}, "dataset": "tasks", "split": "a", "evaluation_split": "b", "splits": {"a": {}},
     "weight": 2.0, "max_turns": 3, "recover": "restart", "tool_format": "xml", "group_size": 3, "max_failed_members": 1,
-    "reward_reduction": "mean", "nonterminal_reward": -1.0, "min_reward": 0.0, "max_reward": 1.0, "episode_s": 9.0,
+    "rewards": [{"kind": "own"}], "reward_reduction": "mean", "nonterminal_reward": -1.0, "min_reward": 0.0, "max_reward": 1.0, "episode_s": 9.0,
     "episode_attempts": 4, "max_in_flight": 4, "secrets": ["KEY"],
 }  # fmt: skip
 """Every key of an environment but its name, its sampling and its curriculum (`test_curriculum`)."""

@@ -8,10 +8,14 @@ from warren.configs import read_config
 from warren_schemas.config import (
     AlgorithmConfig,
     CispoLoss,
+    EnvironmentConfig,
+    JudgeReward,
     KlPenalty,
     ModelConfig,
+    OwnReward,
     Quorum,
     TrainConfig,
+    YesNoScore,
 )
 from warren_schemas.errors import ConfigurationError
 
@@ -80,3 +84,11 @@ def test_they_are_names_at_their_places_only() -> None:
     with pytest.raises(ConfigurationError) as caught:
         ModelConfig(base="m", update="grpo")  # pyright: ignore[reportArgumentType]
     assert "GRPO" not in str(caught.value)
+
+
+def test_kinds_in_lists_may_be_written_shorter_too() -> None:
+    judge = {"kind": "judge", "url": "http://x/v1", "model": "m", "prompt": "{response}"}
+    environment = EnvironmentConfig(name="guess", rewards=["own", {**judge, "score": "yes_no"}])  # pyright: ignore[reportArgumentType]
+    own, judged = environment.rewards
+    assert own == OwnReward()
+    assert isinstance(judged, JudgeReward) and judged.score == YesNoScore()

@@ -18,7 +18,15 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from warren.environment import ChatMessage, ConfigError, Context, Env, Limits, StepResult
+from warren.environment import (
+    ChatMessage,
+    ConfigError,
+    Context,
+    Env,
+    EpisodeTranscript,
+    Limits,
+    StepResult,
+)
 from warren.settings import warren_home
 from warren_env_worker.environments.android_world.actions import FORMS, Action, Misfit, Status, read
 from warren_env_worker.environments.android_world.episode import AndroidEpisode, TaskChoice
@@ -113,7 +121,7 @@ class AndroidWorld(Env):
         self.counts["refused_actions"] += answer.is_refused
         return self._result(REFUSED if answer.is_refused else "")
 
-    async def score(self) -> float | None:
+    async def score(self, transcript: EpisodeTranscript) -> float | None:
         """Of an episode that was cut."""
         return None if self.is_judged else 0.0
 

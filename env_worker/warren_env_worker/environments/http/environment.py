@@ -16,6 +16,7 @@ from warren.environment import (
     ConfigError,
     Context,
     Env,
+    EpisodeTranscript,
     Limits,
     NoDemonstrations,
     Score,
@@ -96,7 +97,7 @@ class Http(Env[int | None]):
             raise NoDemonstrations(f"{self.unkeyed.url} gave no demonstration")
         return self.demonstration
 
-    async def score(self) -> Score:
+    async def score(self, transcript: EpisodeTranscript) -> Score:
         return (await self._playing.score()).reward if self.scores else None
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ r"""Answer questions with the help of tools that MCP servers offer.
           path: questions.jsonl
 
 The tools stand in the system prompt. A turn that calls some has them called in their order and is shown what they
-answer; a turn without a call is the answer, and ends the episode like one of `math`: the verifier or `rewards` give
+answer; a turn without a call is the answer, and ends the episode like one of `math`: the verifier gives
 the reward. When all calls are used up, the next turn is the answer.
 
 The client runs in a virtual environment of its own (`warren env install mcp`), each episode in a process of its own
@@ -33,7 +33,6 @@ from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCall
 from warren_env_worker.foreign.episode import ForeignEpisode
 from warren_env_worker.foreign.package import package
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
-from warren_env_worker.rewards.settings import Reward
 from warren_schemas.chat.tool_formats import tools_prompt
 from warren_schemas.config import ToolFormat
 
@@ -54,7 +53,7 @@ class Mcp(Math):
         answer_form: AnswerForm = AnswerForm.AUTO,
         instruction: str | None = None,
         system_prompt: str | None = None,
-        rewards: tuple[Reward, ...] = (),
+        needs_answers: bool = True,
         tool_format: ToolFormat = ToolFormat.HERMES,
         max_calls: PositiveInt = 16,
         call_s: OfCallS = 60.0,
@@ -66,7 +65,7 @@ class Mcp(Math):
         A call may take `call_s`, and of its result `result_chars` are shown. A server that can't be had fails the
         episode after `patience_s`.
         """
-        super().__init__(path, answer_form, instruction, system_prompt, rewards)
+        super().__init__(path, answer_form, instruction, system_prompt, needs_answers)
         if not servers:
             raise ConfigError("servers: name at least one")
         self.servers = [Reached(name, server, self.reach) for name, server in servers.items()]
@@ -107,7 +106,6 @@ class Mcp(Math):
         return self.calls.system_prompt("\n\n".join(parts))
 
     async def step(self, action: str) -> StepResult:
-        self.said.append(ChatMessage(role="assistant", content=action))
         calls = self.calls.read(action) if self.n_calls_left > 0 else []
         if not calls:
             result = await self.finish(action)
@@ -116,7 +114,6 @@ class Mcp(Math):
         shown += await self._changes()
         if self.n_calls_left == 0:
             shown[-1] = shown[-1].model_copy(update={"content": shown[-1].content + _LAST})
-        self.said += shown
         return StepResult(shown, metrics=self._counts)
 
     async def close(self) -> None:

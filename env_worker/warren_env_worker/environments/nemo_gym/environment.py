@@ -18,7 +18,15 @@ from typing import Any, ClassVar
 import orjson
 from pydantic import PositiveInt
 
-from warren.environment import ChatMessage, ConfigError, Context, Env, Limits, StepResult
+from warren.environment import (
+    ChatMessage,
+    ConfigError,
+    Context,
+    Env,
+    EpisodeTranscript,
+    Limits,
+    StepResult,
+)
 from warren_env_worker.environments.mcp.answers import within
 from warren_env_worker.environments.nemo_gym import rows
 from warren_env_worker.environments.nemo_gym.answers import Verdict
@@ -116,7 +124,7 @@ class NemoGym(Env[bytes]):
         shown += [_error(_ONE_CALL) for _ in calls[n_made:]]
         return StepResult(shown, metrics=self.counts)
 
-    async def score(self) -> float | None:
+    async def score(self, transcript: EpisodeTranscript) -> float | None:
         """Of an episode that was cut."""
         return None if self.is_judged else (await self._verdict()).reward
 

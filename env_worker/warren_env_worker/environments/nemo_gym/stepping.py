@@ -12,7 +12,7 @@ Metrics: the numbers in the `info` of a step; and where there are tools, `tool_c
 
 from collections.abc import Sequence
 
-from warren.environment import ChatMessage, Context, StepResult
+from warren.environment import ChatMessage, Context, EpisodeTranscript, StepResult
 from warren_env_worker.environments.mcp.answers import within
 from warren_env_worker.environments.nemo_gym.answers import OBSERVED, STEPPED
 from warren_env_worker.environments.nemo_gym.connection import GymFailed
@@ -52,7 +52,7 @@ class NemoGymnasium(NemoGym):
             stepped.info.numbers | self.counts,
         )
 
-    async def score(self) -> None:
+    async def score(self, transcript: EpisodeTranscript) -> None:
         """Its steps gave the rewards."""
 
     def _said(self, action: str) -> dict[str, object]:

@@ -151,6 +151,13 @@ def _short_text(what: str, value: object, most_chars: int) -> str | None:
     return _sendable(value)
 
 
+def known(value: object, name: str) -> str | None:
+    """What the environment tells of the task by its attribute of this name."""
+    if value is not None and not isinstance(value, str):
+        raise error_refusal(f"{name} must be a str or None; it is {type(value).__name__}")
+    return value and _sendable(value)
+
+
 def step_result(value: object) -> StepResult:
     if not isinstance(value, StepResult):
         raise _unexpected("step()", "a StepResult", value)

@@ -4,8 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 from warren.environment import Context, Env, Sampled
+from warren.episode_transcript import Ending
 from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.episode_record import EpisodeRecord
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
 from warren_env_worker.workbench.client import EpisodeWorkbench
@@ -34,6 +36,7 @@ class LiveEpisode:
         self._caller = caller
         self._max_turns = start.max_turns
         self._n_turns = 0
+        self._record = EpisodeRecord(environment)
         environment.context = self._context
 
     async def reset(self, call: int, task: object) -> Observed:
@@ -47,6 +50,7 @@ class LiveEpisode:
             raise error_refusal("reset() returned PromptTokens: a system prompt must be among them")
         if prompt is not None:
             messages.insert(0, ("system", prompt))
+        self._record.show(messages, ids)
         return Observed(
             id=call,
             messages=messages,
@@ -65,13 +69,16 @@ class LiveEpisode:
         )
         self._n_turns += 1
         reward, metrics = contract.reward(result.reward), contract.metrics(result.metrics)
-        is_cut = bool(result.truncated) or (self._n_turns >= self._max_turns and not result.done)
-        if result.done or is_cut:
-            reward, metrics = await self._scored(call, reward, metrics)
+        earlier = contract.earlier(result.earlier, self._n_turns)
         messages, ids = contract.observation(
             result.observation, "step()", self._limits.observation_chars
         )
         after = contract.after(result.after, self._n_turns)
+        self._record.act(action, reward, metrics, earlier)
+        self._record.show(messages, ids)
+        is_cut = bool(result.truncated) or (self._n_turns >= self._max_turns and not result.done)
+        if result.done or is_cut:
+            reward, metrics = await self._scored(call, reward, metrics, is_cut=is_cut)
         return Observed(
             id=call,
             messages=messages,
@@ -82,19 +89,28 @@ class LiveEpisode:
             is_truncated=is_cut,
             metrics=metrics,
             after=after,
-            earlier=contract.earlier(result.earlier, self._n_turns),
+            earlier=earlier,
+            gold=contract.known(self._environment.gold_answer, "gold_answer"),
+            data_source=contract.known(self._environment.data_source, "data_source") or "",
         )
 
     async def _scored(
-        self, call: int, reward: float | None, metrics: dict[str, float]
+        self, call: int, reward: float | None, metrics: dict[str, float], *, is_cut: bool
     ) -> tuple[float | None, dict[str, float]]:
         """The last turn's reward and metrics with what `score` adds."""
-        score_s = self._limits.score_s
-        scored = contract.score(await self._caller.call(call, score_s, self._environment.score))
+        transcript = self._record.transcript(self._ending(is_cut=is_cut))
+        scored = contract.score(
+            await self._caller.call(call, self._limits.score_s, self._environment.score, transcript)
+        )
         if scored is None:
             return reward, metrics
         total, parts = scored
         return total if reward is None else reward + total, metrics | parts
+
+    def _ending(self, *, is_cut: bool) -> Ending:
+        if not is_cut:
+            return "done"
+        return "max_turns" if self._n_turns >= self._max_turns else "truncated"
 
     async def with_demonstration(self, observed: Observed) -> Observed:
         """The same with a demonstrated action, if this episode is one of demonstrations."""

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from warren_broker.port import FromTime, StreamStart
 from warren_broker.topology import Stream
 from warren_gateway.coordinator.replaying.files import Archived, Uploaded
+from warren_gateway.coordinator.rollouts import group_rewards
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.recorded import Ending, Message
@@ -173,7 +174,7 @@ class Recording:
 
     def _take(self, ending: Ending, position: Position) -> Group | None:
         item, is_early = ending.item, isinstance(self.start, Position) and position < self.start
-        is_superseded = ending.is_decided and ending.fate is None
+        is_superseded = ending.fate is None and (ending.is_decided or group_rewards.takes(item))
         group = (
             None if is_early or is_superseded or not self._is_ours(item) else self._group(ending)
         )

@@ -13,11 +13,12 @@ from warren_gateway.coordinator.rollouts import (
     conversations,
     failure_limits,
     group_policy,
+    group_rewards,
     starting,
     tasks,
 )
 from warren_gateway.coordinator.rollouts.admission import has_capacity
-from warren_gateway.coordinator.rollouts.outcomes import outcomes
+from warren_gateway.coordinator.rollouts.outcomes import count, outcomes
 from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import deadline_s, episode_s, policy
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
@@ -110,6 +111,12 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
         return None
     group.note_use(item)
     item = as_trainable(item)
+    if item.is_compared:
+        group_rewards.count(state, group, item, position)
+        return _compared(state, group)
+    if group_rewards.takes(item):
+        group_rewards.set_aside(group, item, position)
+        return _compared(state, group)
     if isinstance(item.outcome, Failed):
         if group.excuses(item.outcome):
             return None  # it starts anew when its time is up, or somebody is there again
@@ -124,6 +131,12 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
         _postpone(state, group)
     elif again:
         _restart(state, group, [item.spec.member])
+    return _compared(state, group)
+
+
+def _compared(state: CoordinatorState, group: Group) -> Group | None:
+    """The group, if it is decided once its members are compared that have to be."""
+    group_rewards.go_on(state, group)
     return group if group_policy.is_decided(state.config, group) else None
 
 
@@ -137,7 +150,7 @@ def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
     if not _may_expire(state.rollouts, state.now_s, is_sampled=is_sampled):
         return decided
     for group in state.rollouts.groups.values():
-        is_unsampled = not is_sampled and group.scores is None
+        is_unsampled = not is_sampled and group.scores is None and bool(group.playing)
         is_away = is_unsampled or group.environment in state.rollouts.unhosted
         is_due = group.deadline_s <= state.now_s
         if not is_away:
@@ -169,20 +182,23 @@ def _is_away_for_long(state: CoordinatorState, group: Group) -> bool:
 
 def _postpone(state: CoordinatorState, group: Group) -> None:
     group.is_postponed = True
-    _begin_time(state, group)
+    group_rewards.begin_time(state, group)
 
 
 def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
     """Whether that decides the group; else its members have another attempt."""
+    if not (playing := group.playing):
+        group_rewards.is_late(state, group)
+        return group_policy.is_decided(state.config, group)
     failure = timed_out(episode_s(state.config, group.environment))
     n_attempts = group_policy.max_attempts(state.config, group)
-    failure_limits.note_failures(state, group.environment, failure, group.n_missing)
-    note, missing = state.rollouts.groups.note_failure, group.missing
-    again = [m for m in missing if note(group, m, failure, max_attempts=n_attempts)]
+    failure_limits.note_failures(state, group.environment, failure, len(playing))
+    note = state.rollouts.groups.note_failure
+    again = [m for m in playing if note(group, m, failure, max_attempts=n_attempts)]
     if again:
         failure_limits.note_attempts(state.rollouts, failure, len(again))
         _restart(state, group, again)
-    return group_policy.is_decided(state.config, group)
+    return _compared(state, group) is not None
 
 
 def begin_decision(rollouts: RolloutState, unhosted: frozenset[int]) -> None:
@@ -230,7 +246,7 @@ def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del state.rollouts.groups[group.id]
     note(state, group)
-    _count(state, group)
+    count(state, group)
     if not state.is_over:  # the end of a run is told of as a whole
         _cancel(state, group)
     state.change.closed.append((group, outcomes(state, group, fate)))
@@ -247,7 +263,7 @@ def forget(state: CoordinatorState, group: Group) -> None:
 
 def _cancel(state: CoordinatorState, group: Group) -> None:
     """Nobody needs the members that are still in flight."""
-    for member in group.missing:
+    for member in group.playing:
         envelope = Envelope(
             run=state.run, episode=group.episode(member), attempt=group.attempts[member]
         )
@@ -259,14 +275,11 @@ def next_deadline_s(rollouts: RolloutState) -> float | None:
 
 
 def _restart(state: CoordinatorState, group: Group, members: list[int]) -> None:
-    _begin_time(state, group)
+    group_rewards.begin_time(state, group)
     if group.scores is None:
         state.change.restarted[group.id] = group
     _start(state, group, members)
-
-
-def _begin_time(state: CoordinatorState, group: Group) -> None:
-    state.rollouts.groups.set_deadline(group, deadline_s(state, group.environment))
+    group_rewards.go_on(state, group)
 
 
 def _start(state: CoordinatorState, group: Group, members: "range | list[int]") -> None:
@@ -282,16 +295,3 @@ def _start(state: CoordinatorState, group: Group, members: "range | list[int]") 
     state.change.message_sizes[queue] = state.observed.message_sizes.get(
         capacity_key(environment.name, owner), MAX_ITEMS
     )
-
-
-def _count(state: CoordinatorState, group: Group) -> None:
-    """Only once it is closed: the endings of open groups are read again after a takeover."""
-    rollouts, used = state.rollouts, state.change.used
-    used.sampling_gpu_s += group.sampling_gpu_s
-    used.n_tokens_sampled += group.n_sampled
-    used.n_episodes += len(group.completed)
-    rollouts.n_episodes += len(group.completed)
-    for failure in group.failures.values():
-        failure_limits.note_attempts(rollouts, failure, 1)
-    if group.purpose is not EpisodePurpose.DEMONSTRATE:
-        rollouts.n_tokens += sum(item.transcript.n_sampled for item, _ in group.completed)

@@ -26,6 +26,7 @@ OF_ENVIRONMENTS = (
     FailureKind.ENVIRONMENT_CRASHED,
     FailureKind.INVALID_REWARD,
     FailureKind.NO_REWARD,
+    FailureKind.REWARD_FAILED,
 )
 
 

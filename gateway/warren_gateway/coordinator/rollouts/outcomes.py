@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from warren_gateway.coordinator.rollouts import failure_limits
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import Completed, EpisodePurpose
@@ -18,6 +19,19 @@ def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str,
     return [
         _fated(group, member, fated) | _outcome(group, member) for member in range(group.n_members)
     ]
+
+
+def count(state: CoordinatorState, group: Group) -> None:
+    """Only once it is closed: the endings of open groups are read again after a takeover."""
+    rollouts, used = state.rollouts, state.change.used
+    used.sampling_gpu_s += group.sampling_gpu_s
+    used.n_tokens_sampled += group.n_sampled
+    used.n_episodes += len(group.completed)
+    rollouts.n_episodes += len(group.completed)
+    for failure in group.failures.values():
+        failure_limits.note_attempts(rollouts, failure, 1)
+    if group.purpose is not EpisodePurpose.DEMONSTRATE:
+        rollouts.n_tokens += sum(item.transcript.n_sampled for item, _ in group.completed)
 
 
 def _fated(group: Group, member: int, fated: dict[str, Any]) -> dict[str, Any]:

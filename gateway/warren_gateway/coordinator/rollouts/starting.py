@@ -59,6 +59,8 @@ def start_item(
             policy=policy(state, group.purpose),
             sampling=_sampling(state, environment, group.purpose),
             max_turns=environment.max_turns,
+            rewards=environment.parts,
+            group_parts=environment.group_parts,
             reward_rules=environment.reward_rules,
             tool_format=environment.tool_format,
             secrets=_secrets(state.config, environment),
@@ -97,6 +99,8 @@ def _spec_to_score(
         "run_owner": state.owner,
         "owner": played_by(environment, state.owner),
         "environment_config": environment.config,
+        "rewards": environment.parts,
+        "group_parts": environment.group_parts,
         "reward_rules": environment.reward_rules,
         "secrets": _secrets(state.config, environment),
         "n_recoveries_left": RECOVERIES,
@@ -254,12 +258,13 @@ def _ending(
 
 
 def _told(state: CoordinatorState, group: Group, item: EpisodeEnded, member: int) -> EpisodeEnded:
-    """As the end of this member's attempt; nobody tries again what failed."""
+    """As the end of this member's attempt; nobody tries again what failed, or compares what was compared."""
     spec = {
         "group": group.id,
         "member": member,
         "purpose": group.purpose,
         "environment_number": group.environment,
+        "group_parts": (),
     }
     outcome = item.outcome
     if isinstance(outcome, Failed):
@@ -270,5 +275,6 @@ def _told(state: CoordinatorState, group: Group, item: EpisodeEnded, member: int
         ),
         "spec": item.spec.model_copy(update=spec),
         "outcome": outcome,
+        "compared_by": None,
     }
     return item.model_copy(update=changes)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from warren_gateway.position import Position
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
-from warren_schemas.ids import EpisodeId, GroupId
+from warren_schemas.ids import EpisodeId, GroupId, MessageId
 
 _OBJECTS_BYTES = 8 * 1024
 """An episode without its tokens and texts."""
@@ -74,6 +74,17 @@ class Group:
     """Of a recorded group, the endings of the members that failed."""
     task: str | None = None
     """Of a recorded group that is evaluated, which task it is in every evaluation (`evaluations.task_keys`)."""
+    unscored: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
+    """Members that ended well and are in flight until they are compared with the others (`group_rewards`)."""
+    comparisons: dict[MessageId, dict[int, tuple[EpisodeEnded, Position]]] = field(
+        default_factory=dict[MessageId, dict[int, tuple[EpisodeEnded, Position]]]
+    )
+    """By the answer that gave their rewards, endings of these members that were read."""
+    n_scorings: int = 0
+    """How often that was asked for. Not stored, like the two that follow."""
+    is_asked: bool = False
+    is_told: bool = False
+    """What they are worth is on its way to the run's stream."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
     sampling_gpu_s: float = 0.0
@@ -98,6 +109,11 @@ class Group:
     @property
     def missing(self) -> list[int]:
         return [m for m in range(self.n_members) if not self.has_ended(m)]
+
+    @property
+    def playing(self) -> list[int]:
+        """Members of which nobody knows yet how they end."""
+        return [m for m in self.missing if m not in self.unscored]
 
     @property
     def own_failures(self) -> dict[int, Failed]:
@@ -145,6 +161,8 @@ class Group:
 
     def note_use(self, item: EpisodeEnded) -> None:
         """What an attempt has cost, whatever came of it."""
+        if item.is_compared:
+            return  # it was told before
         self.sampling_gpu_s += item.transcript.times.sampling_gpu_s
         if self.purpose is not EpisodePurpose.DEMONSTRATE:
             self.n_sampled += item.transcript.n_sampled
@@ -155,6 +173,7 @@ class Group:
         return (
             member < self.n_members
             and not self.has_ended(member)
+            and (item.is_compared == (member in self.unscored))
             and item.envelope.attempt == self.attempts[member]
         )
 
@@ -164,6 +183,7 @@ class Group:
         if self.first_offset is None:
             self.first_offset = position.offset
         self._note_task(item)
+        self.unscored.pop(member, None)
         if isinstance(item.outcome, Completed):
             self.ended[member] = item
         elif self.fail(member, item.outcome, max_attempts=max_attempts):
@@ -189,13 +209,14 @@ class Group:
         return False
 
     def excuse(self) -> list[int]:
-        """The members in flight get another attempt that counts for nothing; these members."""
-        self.is_postponed = self.was_interrupted = False
+        """The members that are played get another attempt that counts for nothing; these members."""
+        self.n_scorings -= self.is_asked
+        self.is_postponed = self.was_interrupted = self.is_asked = False
         self.away_since_s = None
-        for member in self.missing:
+        for member in self.playing:
             self.attempts[member] += 1
             self.excused[member] += 1
-        return self.missing
+        return self.playing
 
     def excuses(self, failure: Failed) -> bool:
         """Whether this says nothing but that nobody was there in time."""

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image as Pillow
 from tests.support.phones import config, name_in, opened, phones, told, typed, using
 
-from warren.environment import ConfigError, Context, StepResult, TaskError
+from warren.environment import ConfigError, Context, EpisodeTranscript, StepResult, TaskError
 from warren_env_worker.environments.android_world.environment import AndroidWorld
 
 
@@ -67,9 +67,9 @@ async def test_an_answer_is_given_and_an_infeasible_task_is_told() -> None:
 async def test_an_episode_that_is_cut_has_nothing() -> None:
     async with phones(1) as servers, using(servers) as episode:
         await episode.do(opened("Contacts"), typed(name_in(episode.goal)))
-        assert await episode.environment.score() == 0.0
+        assert await episode.environment.score(EpisodeTranscript(())) == 0.0
         await episode.do(told("complete"))
-        assert await episode.environment.score() is None
+        assert await episode.environment.score(EpisodeTranscript(())) is None
 
 
 async def test_words_that_are_no_action_are_told_and_no_device_hears_of_them() -> None:

@@ -11,6 +11,7 @@ from warren.environment import (
     ConfigError,
     Context,
     Env,
+    EpisodeTranscript,
     NoDemonstrations,
     NotReplayable,
     StepResult,
@@ -186,7 +187,7 @@ async def test_a_score_is_asked_for_where_the_server_wants_that() -> None:
         async with FakeEnvServer(begun={"scores": scores}).serving() as url:
             environment = await opened(url)
             await environment.step("a")
-            score = await environment.score()
+            score = await environment.score(EpisodeTranscript(()))
             assert score == ({"length": 0.25, "style": 0.5} if scores else None)
             await environment.close()
 

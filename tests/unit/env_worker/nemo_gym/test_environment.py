@@ -8,7 +8,14 @@ import pytest
 from tests.support.fake_nemo_gym import FakeNemoGym, Fault
 from tests.support.patience import PATIENCE_S
 
-from warren.environment import ConfigError, Context, NotReplayable, StepResult, TaskError
+from warren.environment import (
+    ConfigError,
+    Context,
+    EpisodeTranscript,
+    NotReplayable,
+    StepResult,
+    TaskError,
+)
 from warren.observation import PromptTokens
 from warren_env_worker.environments.nemo_gym.connection import GymFailed
 from warren_env_worker.environments.nemo_gym.environment import NemoGym
@@ -113,9 +120,9 @@ async def test_an_episode_that_is_cut_is_judged_and_one_that_ended_only_once() -
     async with FakeNemoGym().serving() as url:
         cut, ended = await opened(url), await opened(url)
         await cut.step(ONE + TWO)
-        assert await cut.score() == 1.0
+        assert await cut.score(EpisodeTranscript(())) == 1.0
         await ended.step("Three.")
-        assert await ended.score() is None
+        assert await ended.score(EpisodeTranscript(())) is None
         await cut.close()
         await ended.close()
 

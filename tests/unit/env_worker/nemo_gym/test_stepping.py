@@ -7,7 +7,7 @@ import pytest
 from tests.support.fake_nemo_gym import FakeNemoGym
 from tests.support.patience import PATIENCE_S
 
-from warren.environment import Context, NotReplayable, StepResult
+from warren.environment import Context, EpisodeTranscript, NotReplayable, StepResult
 from warren.observation import PromptTokens
 from warren_env_worker.environments.nemo_gym.connection import GymFailed
 from warren_env_worker.environments.nemo_gym.stepping import NemoGymnasium
@@ -48,7 +48,7 @@ async def test_steps_answer_and_reward_each_turn_and_make_the_calls() -> None:
     async with server.serving() as url:
         environment, first = await opened(url, row("Count."))
         results = [await environment.step(words) for words in ("Well.", ONE, f"And {TWO}")]
-        assert await environment.score() is None
+        assert await environment.score(EpisodeTranscript(())) is None
         await environment.close()
     assert first == ["Count.", "Begin."]
     assert [shown(result) for result in results] == [

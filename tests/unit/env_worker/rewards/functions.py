@@ -1,6 +1,9 @@
 """Reward functions for the tests, good and bad."""
 
+import os
 from typing import Any
+
+from warren.environment import EpisodeTranscript
 
 NUMBER = 1
 
@@ -55,3 +58,34 @@ def asks_for_more(response: str, temperature: float) -> float:
 def checksum(response: str) -> float:
     """Other answers are rewarded otherwise."""
     return float(sum(map(ord, response)) % 7)
+
+
+def rank(rewards: list[float]) -> list[float]:
+    """The share of the others that did no better."""
+    return [sum(other <= own for other in rewards) / len(rewards) for own in rewards]
+
+
+async def shortest(transcripts: list[EpisodeTranscript], responses: list[str]) -> list[bool]:
+    assert [each.response for each in transcripts] == responses
+    least = min(len(words) for words in responses)
+    return [len(words) == least for words in responses]
+
+
+def too_few(responses: list[str]) -> list[float]:
+    return [1.0]
+
+
+def no_group(rewards: list[float]) -> float:
+    return 1.0
+
+
+def dies_with_group(rewards: list[float]) -> list[float]:
+    os._exit(7)
+
+
+def dies() -> float:
+    os._exit(7)
+
+
+def gold_is_known(gold: str | None, own_reward: float | None) -> float:
+    return float(gold == "42") + 10.0 * (own_reward is None)

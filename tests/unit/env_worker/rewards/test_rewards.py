@@ -4,9 +4,7 @@ Parity rows 26 and 55.
 """
 
 import asyncio
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -14,16 +12,20 @@ from aiohttp.test_utils import TestServer
 from pydantic import ValidationError
 
 from warren.environment import ChatMessage, ConfigError
-from warren.testing import play
-from warren_env_worker.environments.math import Math
-from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.rewards.clients import MAX_IDLE, Asker, RewardClients
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_env_worker.rewards.service import RewardService
-from warren_env_worker.rewards.settings import FunctionReward, OwnReward, ServiceReward
+from warren_schemas.config import (
+    EnvironmentConfig,
+    FunctionReward,
+    OwnReward,
+    Reward,
+    ServiceReward,
+)
+from warren_schemas.errors import ConfigurationError
 
 FAILED = "it can't be had, or it failed"
 HERE = "tests.unit.env_worker.rewards.functions"
@@ -74,28 +76,15 @@ def test_functions_that_will_not_do(path: str, reason: str) -> None:
 
 
 async def test_parts_are_added_up_with_their_weights() -> None:
-    parts = (OwnReward(), FunctionReward(function=f"{HERE}:brevity", weight=0.1, name="short"))
+    short = FunctionReward(function=f"{HERE}:brevity", weight=0.1, name="short")
+    greedy = FunctionReward(function=f"{HERE}:greedy", weight=2.0)
+    parts = (OwnReward(weight=9.0), short, greedy)
     total, metrics = await Composition(parts).score(SCORED)
-    assert total == pytest.approx(0.6)
-    assert metrics == {"reward/own": 1.0, "reward/short": -4.0}
+    assert total == pytest.approx(5.6), "the own part is weighted where it was given"
+    assert metrics == {"reward/own": 1.0, "reward/short": -4.0, "reward/greedy": 3.0}
+    assert await Composition((OwnReward(),)).score(SCORED) == (None, {"reward/own": 1.0})
     with pytest.raises(RewardFailed):
         await Composition((*parts, FunctionReward(function=f"{HERE}:raises"))).score(SCORED)
-
-
-def test_row_26_a_function_by_its_path_is_part_of_the_reward(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(json.dumps({"question": "What is 6*7?", "answer": "#### 42"}))
-    config: dict[str, object] = {
-        "path": str(path),
-        "rewards": [
-            {"kind": "own", "weight": 2},
-            {"kind": "function", "function": f"{HERE}:greedy"},
-        ],
-    }
-    arguments = ConfigSchema(Math).check(config)
-    episode = play(Math(**arguments), lambda _: r"\boxed{42}")  # pyright: ignore[reportArgumentType]
-    assert episode.reward == 4.0
-    assert episode.results[-1].metrics["reward/greedy"] == 2.0
 
 
 def test_configs_that_will_not_do() -> None:
@@ -109,6 +98,27 @@ def test_configs_that_will_not_do() -> None:
             ServiceReward.model_validate(wrong)
     with pytest.raises(ValidationError):
         FunctionReward.model_validate({"function": "no path"})
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ((OwnReward(), OwnReward()), "rewards.1: its metric reward/own is that of part 0, too"),
+        ((OwnReward(weight=0.0),), "rewards.0: every part has the weight 0"),
+        (
+            (FunctionReward(function="a:own"), OwnReward()),
+            "rewards.1: its metric reward/own is that of part 0",
+        ),
+    ],
+)
+def test_parts_that_are_no_rubric(parts: tuple[Reward, ...], reason: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        EnvironmentConfig(name="guess", rewards=parts)
+    assert reason in str(refused.value.details)
+
+
+def test_what_is_scored_travels_whole() -> None:
+    assert Scored.from_json(SCORED.to_json()) == SCORED
 
 
 class Judge:

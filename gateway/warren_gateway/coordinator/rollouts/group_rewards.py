@@ -1,0 +1,186 @@
+"""Rewards that compare the members of a group: asked for once all have ended, and told in the run's stream.
+
+A member that ended well is set aside until no other is being played. Then an env worker is asked what they are worth as a
+group, and each is written into the run's stream once more, with the reward that it has now. That ending counts, and whoever
+reads the recording finds it there like any other; the one before is superseded.
+
+Invariants
+- Until the second ending was read the member is in flight: its group's deadline and attempts go on, and a group that can't be
+  compared has failed with the reason, as a whole. Nobody is trained on without what the group gave.
+- The endings of an answer are sent in the change that takes it in, and count once all of them were read: no group has rewards of
+  two answers. Who takes the run over reads the first endings again and may ask again; the answer whose endings are complete
+  first is the one that counts.
+"""
+
+from warren_broker.topology import interact
+from warren_gateway.coordinator.rollouts import failure_limits, group_policy, starting
+from warren_gateway.coordinator.rollouts.ownership import played_by
+from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.groups import Group, timed_out
+from warren_gateway.position import Position
+from warren_gateway.runs.streams import recording
+from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
+from warren_schemas.envelope import Envelope
+from warren_schemas.episode import (
+    Completed,
+    EpisodeEnded,
+    EpisodePurpose,
+    EpisodeSpec,
+    Failed,
+    FailureKind,
+    GroupMember,
+    GroupScored,
+    MemberReward,
+    ScoreGroup,
+)
+from warren_schemas.ids import EpisodeId, MessageId
+from warren_schemas.outcome import conclude
+
+MAX_WORDS_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
+"""Of all members; the rest of a message is for what travels with them."""
+
+
+def takes(item: EpisodeEnded) -> bool:
+    """Whether the episode is to be compared with the others of its group before it counts."""
+    is_learned = item.spec.purpose is EpisodePurpose.DEMONSTRATE  # whatever it is worth
+    is_wanted = bool(item.spec.group_parts) and not is_learned
+    return is_wanted and isinstance(item.outcome, Completed) and not item.is_compared
+
+
+def set_aside(group: Group, item: EpisodeEnded, position: Position) -> None:
+    """The member has ended, and waits for the others."""
+    if group.first_offset is None:
+        group.first_offset = position.offset
+    group.unscored[item.spec.member] = item
+    group.counted[item.spec.member] = position
+
+
+def count(state: CoordinatorState, group: Group, item: EpisodeEnded, position: Position) -> None:
+    """Note an ending that holds what a comparison gave; all of them count with the last one."""
+    assert item.compared_by is not None
+    endings = group.comparisons.setdefault(item.compared_by, {})
+    endings[item.spec.member] = item, position
+    if group.playing or endings.keys() != group.unscored.keys():
+        return
+    for each, place in endings.values():
+        state.rollouts.groups.note_ending(group, each, place, max_attempts=0)
+
+
+def go_on(state: CoordinatorState, group: Group) -> None:
+    """Ask for the rewards of a group of which nobody plays any more, unless that was done."""
+    is_void = group_policy.is_decided(state.config, group)
+    if group.unscored and not (group.playing or group.is_asked or group.is_told or is_void):
+        _ask(state, group)
+
+
+def is_late(state: CoordinatorState, group: Group) -> None:
+    """No answer came in time."""
+    if group.is_told:  # its endings are on their way from the store
+        group.is_told = False
+        return begin_time(state, group)
+    episode_s = starting.episode_s(state.config, group.environment)
+    _fail(state, group, timed_out(episode_s))
+
+
+def absorb(state: CoordinatorState, item: GroupScored) -> Group | None:
+    """An env worker has compared the members; the group if that decides what becomes of it."""
+    group = state.rollouts.groups.get(item.spec.group)
+    if group is None or group.is_told or group.playing or not group.unscored:
+        return None
+    if isinstance(item.outcome, Failed):
+        if item.envelope.attempt != group.n_scorings:
+            return None
+        _fail(state, group, item.outcome)
+    elif {each.member for each in item.outcome.members} == group.unscored.keys():
+        _tell(state, group, item, item.outcome.members)
+    return group if group_policy.is_decided(state.config, group) else None
+
+
+def _ask(state: CoordinatorState, group: Group) -> None:
+    group.n_scorings += 1
+    group.is_asked = True
+    items = [group.unscored[member] for member in sorted(group.unscored)]
+    n_bytes = sum(m.size_bytes for item in items for m in item.transcript.messages)
+    if n_bytes > MAX_WORDS_BYTES:
+        reason = f"the messages of its members add up to {n_bytes} bytes; {MAX_WORDS_BYTES} can be compared"
+        return _fail(state, group, _failed(reason))
+    begin_time(state, group)
+    environment = state.config.environment_of(group.environment)
+    question = ScoreGroup(
+        envelope=Envelope(
+            run=state.run,
+            episode=as_episode(group),
+            attempt=group.n_scorings,
+            deadline_s=group.deadline_s,
+        ),
+        spec=_spec(state, items[0].spec),
+        members=tuple(_member(item) for item in items),
+    )
+    state.change.send(interact(environment.name, played_by(environment, state.owner)), question)
+
+
+def _spec(state: CoordinatorState, spec: EpisodeSpec) -> EpisodeSpec:
+    """The answer goes to the results of this run's model, whichever played."""
+    return spec.model_copy(update={"policy": spec.policy.model_copy(update={"model": state.model})})
+
+
+def as_episode(group: Group) -> EpisodeId:
+    """What stands for the whole group where an episode is named."""
+    return EpisodeId(f"{group.id}.group")
+
+
+def _member(item: EpisodeEnded) -> GroupMember:
+    assert isinstance(item.outcome, Completed)
+    return GroupMember(
+        member=item.spec.member,
+        messages=item.transcript.messages,
+        rewards=tuple(turn.reward for turn in item.transcript.turns),
+        metrics=item.outcome.metrics,
+        stop=item.outcome.stop,
+    )
+
+
+def begin_time(state: CoordinatorState, group: Group) -> None:
+    """What is in flight of the group has its whole time from now on."""
+    deadline_s = starting.deadline_s(state, group.environment)
+    state.rollouts.groups.set_deadline(group, deadline_s)
+
+
+def _fail(state: CoordinatorState, group: Group, failure: Failed) -> None:
+    """Ask again, or give all up that were to be compared: what one is worth without the others nobody knows."""
+    n_attempts = group_policy.max_attempts(state.config, group)
+    failure_limits.note_failures(state, group.environment, failure, len(group.unscored))
+    if failure.retryable and group.n_scorings < n_attempts:
+        return _ask(state, group)
+    final = failure.model_copy(update={"retryable": False})
+    for member in list(group.unscored):
+        del group.unscored[member]
+        state.rollouts.groups.note_failure(group, member, final, max_attempts=0)
+
+
+def _failed(reason: str) -> Failed:
+    return Failed(kind=FailureKind.REWARD_FAILED, reason=reason, retryable=False)
+
+
+def _tell(
+    state: CoordinatorState, group: Group, answer: GroupScored, rewards: tuple[MemberReward, ...]
+) -> None:
+    group.is_told = True
+    begin_time(state, group)
+    by = answer.envelope.id
+    endings = [compared(group.unscored[each.member], each, by) for each in rewards]
+    state.change.send(recording(state.run, state.config), *endings)
+
+
+def compared(item: EpisodeEnded, given: MemberReward, by: MessageId) -> EpisodeEnded:
+    """The end of the episode with what the comparison gave, added to the reward of its last turn."""
+    assert isinstance(item.outcome, Completed)
+    *before, last = item.transcript.turns
+    reward = given.reward if last.reward is None else last.reward + given.reward
+    last = last.model_copy(update={"reward": reward, "metrics": last.metrics | given.metrics})
+    transcript = item.transcript.model_copy(update={"turns": (*before, last)})
+    outcome = conclude(item.spec, transcript, item.outcome.stop)
+    if isinstance(outcome, Failed):
+        outcome = outcome.model_copy(update={"retryable": False})
+    changes = {"transcript": transcript, "outcome": outcome, "compared_by": by}
+    return item.model_copy(update=changes)

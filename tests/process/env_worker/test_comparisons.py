@@ -1,0 +1,149 @@
+"""Groups that are compared, by a real process: what functions are told and give, and all that may go wrong."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.support.claims import HeldClaim
+from tests.support.hosting import hosting
+from tests.support.interacting import RUN, spec
+from tests.support.patience import PATIENCE_S
+
+from warren_broker.inbox import Claim
+from warren_broker.successors import Destination
+from warren_broker.topology import results
+from warren_env_worker.comparisons import Comparisons
+from warren_env_worker.rubrics import REFERENCE, Rubrics
+from warren_schemas.config import GroupReward
+from warren_schemas.envelope import Envelope, Item
+from warren_schemas.episode import (
+    Failed,
+    FailureKind,
+    GroupMember,
+    GroupRewards,
+    GroupScored,
+    MemberReward,
+    ScoreGroup,
+    StopReason,
+)
+from warren_schemas.ids import EpisodeId, WorkerId
+from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
+from warren_schemas.transcript import ChatMessage
+
+HERE = "tests.unit.env_worker.rewards.functions"
+RANK = GroupReward(function=f"{HERE}:rank", weight=2.0)
+SHORTEST = GroupReward(function=f"{HERE}:shortest", name="short")
+
+
+def member(number: int, words: str, reward: float | None) -> GroupMember:
+    return GroupMember(
+        member=number,
+        messages=(
+            ChatMessage(role="user", content="?"),
+            ChatMessage(role="assistant", content=words),
+        ),
+        rewards=(reward,),
+        metrics={"exact": 1.0},
+        stop=StopReason.DONE,
+    )
+
+
+MEMBERS = (member(0, "long words", 0.5), member(2, "short", 1.0), member(3, "words", 0.0))
+
+
+def asked(*parts: GroupReward, deadline_s: float | None = None) -> ScoreGroup:
+    envelope = Envelope(run=RUN, episode=EpisodeId("group_1.group"), deadline_s=deadline_s)
+    return ScoreGroup(envelope=envelope, spec=spec(group_parts=parts), members=MEMBERS)
+
+
+class Worker:
+    def __init__(self, comparisons: Comparisons, published: "asyncio.Queue[GroupScored]") -> None:
+        self.comparisons = comparisons
+        self.published = published
+
+    async def answer(self, item: ScoreGroup) -> GroupScored:
+        claim = HeldClaim(item)
+        self.comparisons.take(claim)
+        answer = await asyncio.wait_for(self.published.get(), PATIENCE_S)
+        assert claim.fate == "done"
+        return answer
+
+    async def failure(self, part: GroupReward) -> Failed:
+        outcome = (await self.answer(asked(part))).outcome
+        assert isinstance(outcome, Failed)
+        return outcome
+
+
+@asynccontextmanager
+async def comparing(policy: OperatorPolicy = TRUSTING) -> AsyncGenerator[Worker]:
+    published: asyncio.Queue[GroupScored] = asyncio.Queue()
+
+    def publish(address: Destination, item: Item, claims: Sequence[Claim[Item]]) -> None:
+        assert isinstance(item, GroupScored)
+        assert address == results(item.spec.policy.model)
+        published.put_nowait(item)
+        for claim in claims:
+            claim.done()
+
+    async with hosting(REFERENCE, policy=policy) as host:
+        yield Worker(Comparisons(WorkerId("env_1"), Rubrics(host), publish), published)
+
+
+async def test_each_member_gets_the_weighted_sum_and_what_each_part_gave() -> None:
+    async with comparing() as worker:
+        answer = await worker.answer(asked(RANK, SHORTEST))
+    assert (answer.envelope.run, answer.envelope.episode) == (RUN, "group_1.group")
+    assert answer.worker == "env_1"
+    assert answer.outcome == GroupRewards(
+        members=(
+            MemberReward(
+                member=0, reward=4 / 3, metrics={"reward/rank": 2 / 3, "reward/short": 0.0}
+            ),
+            MemberReward(member=2, reward=3.0, metrics={"reward/rank": 1.0, "reward/short": 1.0}),
+            MemberReward(
+                member=3, reward=1 + 2 / 3, metrics={"reward/rank": 1 / 3, "reward/short": 1.0}
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reason", "is_retryable"),
+    [
+        ("too_few", FailureKind.REWARD_FAILED, "too_few did not give a list of 3 numbers", True),
+        ("no_group", FailureKind.REWARD_FAILED, "no_group did not give a list of 3 numbers", True),
+        ("dies_with_group", FailureKind.REWARD_FAILED, "in a part of the reward, .* 7", True),
+        (
+            "brevity",
+            FailureKind.ENVIRONMENT_CONFIG,
+            "asks for response; a reward function may",
+            False,
+        ),
+        ("nothing", FailureKind.ENVIRONMENT_CONFIG, "there is no reward function", False),
+    ],
+)
+async def test_what_fails_is_told_and_the_next_group_is_compared(
+    name: str, kind: FailureKind, reason: str, is_retryable: bool
+) -> None:
+    async with comparing() as worker:
+        failed = await worker.failure(GroupReward(function=f"{HERE}:{name}"))
+        assert (failed.kind, failed.retryable) == (kind, is_retryable)
+        assert re.search(reason, failed.reason)
+        assert isinstance((await worker.answer(asked(RANK))).outcome, GroupRewards)
+
+
+async def test_a_function_that_the_operator_does_not_allow_is_not_called() -> None:
+    async with comparing(OperatorPolicy()) as worker:
+        failed = await worker.failure(RANK)
+    assert failed.kind is FailureKind.ENVIRONMENT_CONFIG
+    assert "is no reward function that this env worker's operator allows" in failed.reason
+
+
+async def test_what_nobody_waits_for_any_more_is_dropped() -> None:
+    async with comparing() as worker:
+        claim = HeldClaim(asked(RANK, deadline_s=1.0))
+        worker.comparisons.take(claim)
+        assert claim.fate == "done"
+        assert worker.published.empty()
