@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.trainer.messages import (
     Answer,
     Apply,

@@ -4,7 +4,7 @@ import os
 import signal
 
 from warren.workbench.verdict import Verdict
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.verifier.worker import Checker
 
 

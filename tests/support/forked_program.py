@@ -3,7 +3,7 @@
 import os
 import random
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 
 IMPORTED_IN = os.getpid()
 

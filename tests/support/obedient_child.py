@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 
 
 def main() -> None:

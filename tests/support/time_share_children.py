@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.sampler.engines.port import EngineStatistics
 from warren_gpu_worker.sampler.messages import (
     FinishedTurn,

@@ -20,7 +20,7 @@ from types import FrameType
 import peft
 import transformers
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child import main as child_main
 from warren_gpu_worker.trainer.child.engine import Engine

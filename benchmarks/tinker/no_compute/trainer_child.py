@@ -5,7 +5,7 @@ Legend: `_N` tokens of all sequences laid end to end.
 
 import numpy as np
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.trainer.messages import (
     Answer,
     Apply,

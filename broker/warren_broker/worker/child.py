@@ -12,7 +12,7 @@ a session of its own.
 A child's arguments are the first frame, as every user can read a command line, and user code of the
 same user the variables that a process was started with.
 
-A frame is a u32 little-endian length and that many bytes; what they mean is up to the two ends.
+The child's end is `channel`.
 """
 
 import asyncio
@@ -21,20 +21,18 @@ import json
 import os
 import signal
 import socket
-import struct
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+from warren_broker.worker.channel import LENGTH
 from warren_broker.worker.conversation import opened
 from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer, ForkServerKilled
 from warren_broker.worker.leader import Executed, Leader
-from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE, inherited_socket
+from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
 from warren_broker.worker.process import Process
 
-_LENGTH = struct.Struct("<I")
 _LAST_MOMENT_S = 3.0
 
 
@@ -209,13 +207,13 @@ class Child:
             raise await self._death()
 
     def _write(self, frame: bytes) -> None:
-        self._writer.write(_LENGTH.pack(len(frame)))
+        self._writer.write(LENGTH.pack(len(frame)))
         self._writer.write(frame)
 
     async def receive(self) -> bytes:
         """The next frame. Raises `ChildDied`."""
         try:
-            (n_bytes,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
+            (n_bytes,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
             return await self._reader.readexactly(n_bytes)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise await self._death() from error
@@ -247,56 +245,3 @@ def _thread_bounds(n_threads: int) -> dict[str, str]:
         "MKL_NUM_THREADS": str(n_threads),
         "TOKENIZERS_PARALLELISM": "false",
     }
-
-
-class Channel:
-    """The child's end: blocking, for one thread that receives; any may send."""
-
-    def __init__(self, connection: socket.socket, arguments: Sequence[str] = ()) -> None:
-        self.arguments = arguments
-        """What the supervisor gave `Child.spawn`."""
-        self._socket = connection
-        self._file = connection.makefile("rb")
-        self._speaking = threading.Lock()
-
-    @classmethod
-    def inherited(cls) -> "Channel":
-        """The channel to the supervisor that spawned this process; die when it dies, or has hung up."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-        connection = inherited_socket()
-        (n_bytes,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-        return cls(connection, json.loads(_exactly(connection, n_bytes)))
-
-    def receive(self) -> bytes | None:
-        """The next frame; None when the supervisor has closed the conversation."""
-        head = self._file.read(_LENGTH.size)
-        if len(head) < _LENGTH.size:
-            return None
-        (n_bytes,) = _LENGTH.unpack(head)
-        body = self._file.read(n_bytes)
-        return body if len(body) == n_bytes else None
-
-    def send(self, frame: bytes) -> None:
-        with self._speaking:
-            self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
-
-    def detach(self) -> socket.socket:
-        """The bare socket, for a loop of one's own; only before anything was received.
-
-        The caller's to close, which ends it in this process.
-        """
-        self._file.close()
-        return self._socket
-
-    def close(self) -> None:
-        """Let go of it, in a process that was forked and is not the one to talk."""
-        self._file.close()
-        self._socket.close()
-
-
-def _exactly(connection: socket.socket, n_bytes: int) -> bytes:
-    """Nothing beyond is read ahead, so that the channel can be detached."""
-    received = connection.recv(n_bytes, socket.MSG_WAITALL)
-    if len(received) < n_bytes:
-        os._exit(1)
-    return received

@@ -10,7 +10,7 @@ from functools import partial
 
 import orjson
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.check.checks import run_checks
 from warren_env_worker.check.probe import Probe
 from warren_env_worker.check.wire import (

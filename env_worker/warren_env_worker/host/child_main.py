@@ -18,7 +18,7 @@ import sys
 from typing import Any
 
 from warren.environment import Env, Isolation
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.host.boxes import box_of, why_no_box
 from warren_env_worker.host.call_status import open_status
 from warren_env_worker.host.child.loops import is_async, serve

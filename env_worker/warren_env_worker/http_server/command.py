@@ -3,9 +3,13 @@
 Invariant: importing this module loads nothing heavy; `warren --help` reads it.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from warren_env_worker.http_server.settings import HttpServerSettings
 
 SplitNames = Annotated[tuple[str, ...], Parameter(name="--split", negative=())]
 
@@ -55,29 +59,40 @@ def serve(
     processes
         Processes that host it.
     """
-    from functools import partial
-
-    from pydantic import ValidationError
-
-    from warren.errors import ConfigurationError
-    from warren.settings import warren_home
-    from warren_broker.worker.program import run_program
-    from warren_env_worker.check.command import read_arguments
-    from warren_env_worker.http_server.service import serve_environment
-    from warren_env_worker.http_server.settings import HttpServerSettings
-    from warren_env_worker.settings import EnvWorkerSettings
-    from warren_schemas.text.explain import explain
-
     given = {
-        "config": read_arguments(config), "splits": split, "host": host, "port": port, "api_key": api_key,
+        "config": config, "splits": split, "host": host, "port": port, "api_key": api_key,
         "max_turns": max_turns, "capacity": capacity, "n_processes": processes,
     }  # fmt: skip
-    try:
-        settings = HttpServerSettings.model_validate(given)
-    except ValidationError as error:
-        raise ConfigurationError("It can't be served so", details=explain(error)) from error
+    _serve(environment, given)
+
+
+def _serve(environment: str, given: Mapping[str, object]) -> None:
+    """Until the program is ended. Raises `ConfigurationError`."""
+    from functools import partial
+
+    from warren.settings import warren_home
+    from warren_broker.worker.program import run_program
+    from warren_env_worker.http_server.service import serve_environment
+    from warren_env_worker.settings import EnvWorkerSettings
+
+    settings = _settings(given)
     hosting = EnvWorkerSettings(
         environments=(environment,), only_named=True, n_processes=settings.n_processes,
         capacity=settings.capacity, log_dir=warren_home() / "logs",
     )  # fmt: skip
     run_program(partial(serve_environment, settings, hosting), {})
+
+
+def _settings(given: Mapping[str, object]) -> "HttpServerSettings":
+    from pydantic import ValidationError
+
+    from warren.errors import ConfigurationError
+    from warren_env_worker.check.command import read_arguments
+    from warren_env_worker.http_server.settings import HttpServerSettings
+    from warren_schemas.text.explain import explain
+
+    arguments = read_arguments(str(given["config"]))
+    try:
+        return HttpServerSettings.model_validate({**given, "config": arguments})
+    except ValidationError as error:
+        raise ConfigurationError("It can't be served so", details=explain(error)) from error

@@ -26,7 +26,7 @@ from typing import NoReturn
 import orjson
 
 from warren.workbench.verdict import Verdict
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.verifier.checking import Compare, make_compare
 
 CPU_S = 1.5

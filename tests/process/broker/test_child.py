@@ -18,7 +18,8 @@ import uvloop
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import is_alive, until_dead
 
-from warren_broker.worker.child import Channel, Child, ChildDied
+from warren_broker.worker.channel import Channel
+from warren_broker.worker.child import Child, ChildDied
 from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer
 

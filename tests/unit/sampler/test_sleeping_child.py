@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 from tests.support.patience import PATIENCE_S
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.child.main import SamplerChild

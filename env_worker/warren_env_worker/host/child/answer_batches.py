@@ -8,7 +8,7 @@ import os
 import threading
 import time
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.host.protocol import Answer, pack_answers
 
 MAX_DELAY_S = 0.005

@@ -12,7 +12,7 @@ from typing import Any
 from warren.actions.environment import has_async_actions
 from warren.environment import Env
 from warren.tools import has_async_tools
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.answer_batches import Answers, Flusher
 from warren_env_worker.host.child.call_reader import CallReader

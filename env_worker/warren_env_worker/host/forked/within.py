@@ -5,7 +5,7 @@ import socket
 from typing import Any
 
 from warren.environment import Env
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes

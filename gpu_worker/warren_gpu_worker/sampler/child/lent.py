@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import NoVision
 from warren_gpu_worker.sampler.child.image_cache import look

@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from functools import partial
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.device_faults import DeviceFault, Fault
 from warren_gpu_worker.sampler.engines.vllm.gathering import Place, gather
 from warren_gpu_worker.sampler.messages import DeviceFailed, Gathering, pack

@@ -26,7 +26,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.base_models.loading import configured_ends, load_tokenizer
 from warren_gpu_worker.base_models.vision_inputs import NoVision
 from warren_gpu_worker.device_errors import fault_of, is_out_of_memory

@@ -20,7 +20,7 @@ from typing import cast
 import torch
 import transformers
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.device_errors import check_device, fault_of
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings

@@ -27,7 +27,7 @@ from torch.distributed.elastic.rendezvous import (
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.device_errors import first_line
 from warren_gpu_worker.machines.network import address_towards, choose_interface
 from warren_gpu_worker.settings import GpuWorkerSettings

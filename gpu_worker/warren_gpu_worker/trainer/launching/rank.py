@@ -9,7 +9,7 @@ from functools import partial
 from setproctitle import setproctitle
 from torch.distributed import Store
 
-from warren_broker.worker.child import Channel
+from warren_broker.worker.channel import Channel
 from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child import main
