@@ -149,6 +149,9 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.math_python.sandbox.key_variable": Attack(
         lambda target: boxed(tier="http", url=target.own, key_variable=KEY), NO_SECRET
     ),
+    "environments.config.math_python.sandbox.image": Attack(
+        lambda _: boxed(image="theirs:latest"), "image: theirs:latest is none"
+    ),
     "environments.config.math_python.sandbox.python": Attack(
         lambda _: boxed(tier="landlock", python="/bin/sh"), "python: /bin/sh is not one"
     ),
@@ -216,6 +219,7 @@ HARMLESS: Mapping[str, str] = {
     "name": SHOWN,
     "sampling.stop": "held against what the policy said",
     "environments.sampling.stop": "held against what the policy said",
+    "environments.splits.task_ids": "compared with the ids of the environment's tasks",
     "environments.splits": "its keys are names of splits, of plain characters, that only `split` brings into use",
     "environments.rewards.name": "the name of a metric",
     "environments.rewards.code": CODE,
