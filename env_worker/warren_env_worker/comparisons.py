@@ -18,9 +18,8 @@ from warren_env_worker.host.protocol import Answer, Observed, Refused
 from warren_env_worker.rewards.scored import ScoredGroup
 from warren_env_worker.rubrics import Rubrics, failed
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import (
-    Failed,
-    FailureKind,
+from warren_schemas.episode import Failed, FailureKind
+from warren_schemas.group_scoring import (
     GroupMember,
     GroupRewards,
     GroupScored,

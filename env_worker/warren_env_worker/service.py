@@ -46,8 +46,9 @@ from warren_schemas.control import (
     WorkerRole,
 )
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import ScoreGroup, StartEpisode, Step
+from warren_schemas.episode import StartEpisode, Step
 from warren_schemas.events import LogPart
+from warren_schemas.group_scoring import ScoreGroup
 from warren_schemas.operator_policy import OperatorPolicy
 
 START_PREFETCH = 1

@@ -30,7 +30,7 @@ from warren_schemas.envelope import Item
 from warren_schemas.fields.spec_texts import NumberedInMessages
 from warren_schemas.ids import GroupId, MessageId, ModelId, TaskId
 from warren_schemas.token_options import PromptLogprobs, TokenOptions
-from warren_schemas.transcript import ChatMessage, Transcript
+from warren_schemas.transcript import Transcript
 
 MAX_VERSION = 2**31 - 1
 """Versions travel with tokens as 32-bit integers."""
@@ -273,43 +273,3 @@ class EpisodeEnded(Item):
     @property
     def is_compared(self) -> bool:
         return self.compared_by is not None
-
-
-class GroupMember(Frozen):
-    """What is compared of an episode that ended well."""
-
-    member: int = Field(ge=0)
-    messages: tuple[ChatMessage, ...]
-    rewards: tuple[float | None, ...]
-    metrics: dict[str, float]
-    stop: StopReason
-
-
-class ScoreGroup(Item):
-    """Compare the members of a group, by the parts that the `spec` of one names: a coordinator to the queue of their environment."""
-
-    kind: ClassVar[str] = "score_group"
-    schema_version: ClassVar[int] = 1
-    spec: SharedSpec
-    members: tuple[GroupMember, ...]
-
-
-class MemberReward(Frozen):
-    member: int = Field(ge=0)
-    reward: float
-    metrics: dict[str, float] = Field(default_factory=dict)
-
-
-class GroupRewards(Frozen):
-    status: Literal["completed"] = "completed"
-    members: tuple[MemberReward, ...]
-
-
-class GroupScored(Item):
-    """The answer, of an env worker to the results of the run's model."""
-
-    kind: ClassVar[str] = "group_scored"
-    schema_version: ClassVar[int] = 1
-    spec: SharedSpec
-    outcome: Annotated[GroupRewards | Failed, Field(discriminator="status")]
-    worker: str

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 from warren.access import Access
 from warren.adapters.client import Client as UploadClient
 from warren.adapters.handle import model_with
-from warren.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.configs import ConfigLike, submission, to_config
 from warren.connection.renewals import Renewals
 from warren.connection.transport import Transport
@@ -22,6 +21,7 @@ from warren.episodes.taking import Episodes, TaskT
 from warren.errors import NotFound
 from warren.evaluations.configs import config_of_evaluation, evaluated, of_recorded
 from warren.evaluations.handle import Evaluation
+from warren.jobs.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
 from warren.jobs.serving import removal, target
 from warren.jobs.sweeps.grid import Grid, configs_of
 from warren.jobs.sweeps.handle import Sweep, submit_sweep

@@ -31,12 +31,7 @@ from warren_schemas.episode import (
     FailureKind,
     FinishReason,
     Generate,
-    GroupMember,
-    GroupRewards,
-    GroupScored,
-    MemberReward,
     PolicyRef,
-    ScoreGroup,
     StartEpisode,
     Step,
     StopReason,
@@ -57,6 +52,13 @@ from warren_schemas.events import (
     WaitingEnded,
     WaitingStarted,
     WarningRaised,
+)
+from warren_schemas.group_scoring import (
+    GroupMember,
+    GroupRewards,
+    GroupScored,
+    MemberReward,
+    ScoreGroup,
 )
 from warren_schemas.ids import EpisodeId, GroupId, MessageId, ModelId, RunId, WorkerId
 from warren_schemas.token_batch import TokenBatch

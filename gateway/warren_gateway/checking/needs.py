@@ -7,7 +7,6 @@ mistake. What the workers that are there don't know is one: it is far more often
 from collections.abc import Iterator, Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.trainer_lease import able_trainers
 from warren_gateway.coordinator.waiting import (
     Alive,
@@ -16,6 +15,7 @@ from warren_gateway.coordinator.waiting import (
     nobody_trains,
 )
 from warren_gateway.loadable import coming
+from warren_gateway.runs.ownership import played_by
 from warren_schemas.config import EnvironmentConfig, RecordedSource, TrainConfig
 from warren_schemas.control import EnvironmentShape, Heartbeat, WorkerRole
 from warren_schemas.text.explain import nearest

@@ -34,8 +34,9 @@ from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording, streams_of
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
-from warren_schemas.episode import EpisodeEnded, GroupScored
+from warren_schemas.episode import EpisodeEnded
 from warren_schemas.events import RunState
+from warren_schemas.group_scoring import GroupScored
 from warren_schemas.training import JobTaken
 
 LONGEST_NAP_S = 10.0

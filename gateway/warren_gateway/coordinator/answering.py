@@ -10,8 +10,8 @@ from warren_gateway.coordinator.clients import answers
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
 from warren_gateway.coordinator.rollouts import completed, group_rewards
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_schemas.episode import GroupScored
 from warren_schemas.events import RunState
+from warren_schemas.group_scoring import GroupScored
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
 log = logging.getLogger(__name__)

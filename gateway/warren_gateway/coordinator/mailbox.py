@@ -14,7 +14,8 @@ from warren_gateway.coordinator.state.groups import FIRST_READING, Reading
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.position import Position
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeEnded, GroupScored
+from warren_schemas.episode import EpisodeEnded
+from warren_schemas.group_scoring import GroupScored
 from warren_schemas.training import JobTaken, OpResult
 
 MOST_ITEMS = 4096

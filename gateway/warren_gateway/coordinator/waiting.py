@@ -8,10 +8,10 @@ from warren_gateway.advice import Advice
 from warren_gateway.coordinator import busy, trainer_lease
 from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.notices import stalled
-from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.drained import drained_one, every_one, undrain
 from warren_gateway.loadable import LOADED_LATER, coming, refused
+from warren_gateway.runs.ownership import played_by
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.events import WaitingEnded, WaitingStarted

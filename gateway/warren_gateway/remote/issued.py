@@ -12,15 +12,8 @@ import hashlib
 from collections import OrderedDict
 
 from warren_schemas.envelope import Item
-from warren_schemas.episode import (
-    EpisodeEnded,
-    EpisodeSpec,
-    Generate,
-    GroupScored,
-    ScoreGroup,
-    StartEpisode,
-    Step,
-)
+from warren_schemas.episode import EpisodeEnded, EpisodeSpec, Generate, StartEpisode, Step
+from warren_schemas.group_scoring import GroupScored, ScoreGroup
 
 MAX_ISSUED = 65_536
 

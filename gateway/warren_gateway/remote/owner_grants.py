@@ -49,8 +49,9 @@ from warren_schemas.control import (
     WorkerRole,
 )
 from warren_schemas.envelope import Item
-from warren_schemas.episode import EpisodeEnded, Generate, GroupScored
+from warren_schemas.episode import EpisodeEnded, Generate
 from warren_schemas.events import LogPart, RunLogged
+from warren_schemas.group_scoring import GroupScored
 from warren_schemas.ids import RunId
 
 MAX_INTERVAL_S = 60.0

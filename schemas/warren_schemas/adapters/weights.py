@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from warren_schemas.adapters.config import AdapterConfig, BadAdapter
 from warren_schemas.base import Frozen
-from warren_schemas.safetensors_header import (
+from warren_schemas.base_models.safetensors_header import (
     ITEM_BYTES,
     BadTensors,
     Placed,

@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from warren_schemas.base import Frozen
 from warren_schemas.base_models.config import HEAD, BaseModelConfig, Shapes, read_json
 from warren_schemas.base_models.files import INDEX_FILE, MAX_MODEL_BYTES, BadBaseModel
-from warren_schemas.safetensors_header import (
+from warren_schemas.base_models.safetensors_header import (
     BadTensors,
     Placed,
     Readable,

@@ -15,7 +15,7 @@ from typing import TypeGuard, cast
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from warren_schemas import control, episode, events, training
+from warren_schemas import control, episode, events, group_scoring, training
 from warren_schemas.codec.columns import ColumnWriter, array_fields
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
 from warren_schemas.envelope import Item
@@ -34,7 +34,7 @@ MAX_BATCH_BYTES = 256 * 1024
 def _kinds() -> dict[Kind, type[Item]]:
     """Every kind of the modules that define messages."""
     found: dict[Kind, type[Item]] = {}
-    for module in (control, episode, events, training):
+    for module in (control, episode, events, group_scoring, training):
         for item in vars(module).values():
             if isinstance(item, type) and issubclass(item, Item) and item is not Item:
                 known = found.setdefault((item.kind, item.schema_version), item)

@@ -60,11 +60,7 @@ from warren_schemas.config.retention import (
     ArchiveFormat,
     RetentionConfig,
 )
-from warren_schemas.config.rewards import (
-    RewardReduction,
-    RewardRules,
-)
-from warren_schemas.config.rubric import (
+from warren_schemas.config.rewards.rubric import (
     AnyReward,
     CodeReward,
     FunctionReward,
@@ -78,7 +74,11 @@ from warren_schemas.config.rubric import (
     ServiceReward,
     YesNoScore,
 )
-from warren_schemas.config.rubric import name_of as name_of
+from warren_schemas.config.rewards.rubric import name_of as name_of
+from warren_schemas.config.rewards.rules import (
+    RewardReduction,
+    RewardRules,
+)
 from warren_schemas.config.sampling import (
     Sampling,
     SamplingChanges,

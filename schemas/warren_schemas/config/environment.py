@@ -16,8 +16,8 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
-from warren_schemas.config.rewards import RewardReduction, RewardRules
-from warren_schemas.config.rubric import AnyReward, GroupReward, Reward, faults
+from warren_schemas.config.rewards.rubric import AnyReward, GroupReward, Reward, faults
+from warren_schemas.config.rewards.rules import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
 from warren_schemas.ids import TaskId

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from warren_schemas.config.algorithm import AlgorithmConfig, TurnCredit
 from warren_schemas.config.environment import EnvironmentConfig
 from warren_schemas.config.phases import EvaluationConfig
-from warren_schemas.config.rewards import RewardReduction
+from warren_schemas.config.rewards.rules import RewardReduction
 from warren_schemas.config.sampling import Sampling
 from warren_schemas.config.source import RecordingFilter
 

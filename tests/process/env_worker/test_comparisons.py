@@ -18,15 +18,13 @@ from warren_env_worker.comparisons import Comparisons
 from warren_env_worker.rubrics import REFERENCE, Rubrics
 from warren_schemas.config import GroupReward
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import (
-    Failed,
-    FailureKind,
+from warren_schemas.episode import Failed, FailureKind, StopReason
+from warren_schemas.group_scoring import (
     GroupMember,
     GroupRewards,
     GroupScored,
     MemberReward,
     ScoreGroup,
-    StopReason,
 )
 from warren_schemas.ids import EpisodeId, WorkerId
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy

@@ -9,7 +9,7 @@ import pytest
 from sqlmodel import Session, col, select
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator.curricula.choice import estimates
+from warren_gateway.coordinator.rollouts.curricula.choice import estimates
 from warren_gateway.store.tables import GroupRow
 from warren_schemas.config import Curriculum, TrainConfig
 from warren_schemas.episode import Completed, EpisodePurpose, EpisodeSpec, Failed

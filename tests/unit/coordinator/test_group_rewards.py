@@ -18,18 +18,9 @@ from warren_gateway.coordinator.rollouts import group_rewards
 from warren_gateway.store.tables import GroupRow
 from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import (
-    Completed,
-    EpisodeEnded,
-    Failed,
-    FailureKind,
-    GroupRewards,
-    GroupScored,
-    MemberReward,
-    ScoreGroup,
-    StartEpisode,
-)
+from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
 from warren_schemas.events import RunState
+from warren_schemas.group_scoring import GroupRewards, GroupScored, MemberReward, ScoreGroup
 
 RANK = {"kind": "group_function", "function": "my:rank"}
 RANKED = [{"name": "guess", "rewards": [{"kind": "own"}, RANK]}]

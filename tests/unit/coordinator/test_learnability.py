@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warren_gateway.coordinator.curricula.learnability import (
+from warren_gateway.coordinator.rollouts.curricula.learnability import (
     drawn,
     learnability,
     point,

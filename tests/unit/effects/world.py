@@ -23,13 +23,10 @@ from warren_schemas.episode import (
     Failed,
     FailureKind,
     Generate,
-    GroupRewards,
-    GroupScored,
-    MemberReward,
-    ScoreGroup,
     StartEpisode,
     StopReason,
 )
+from warren_schemas.group_scoring import GroupRewards, GroupScored, MemberReward, ScoreGroup
 from warren_schemas.outcome import conclude
 from warren_schemas.training import OpenModel
 from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn

@@ -43,16 +43,9 @@ from warren_gateway.store.store import StoreUnavailable
 from warren_schemas.codec.wire import decode, encode
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
-from warren_schemas.episode import (
-    EpisodeEnded,
-    Failed,
-    FailureKind,
-    Generate,
-    GroupScored,
-    ScoreGroup,
-    StartEpisode,
-)
+from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
 from warren_schemas.events import LogPart
+from warren_schemas.group_scoring import GroupScored, ScoreGroup
 from warren_schemas.ids import EpisodeId, ModelId, RunId, WorkerId
 from warren_schemas.transcript import ChatMessage, Transcript
 

@@ -19,7 +19,7 @@ from warren_schemas.adapters.config import (
     read_config,
 )
 from warren_schemas.adapters.weights import check_weights
-from warren_schemas.safetensors_header import MAX_HEADER_BYTES
+from warren_schemas.base_models.safetensors_header import MAX_HEADER_BYTES
 
 READ = AdapterConfig(rank=4, alpha=8.0, targets=("q_proj", "v_proj"), base_model="warren/tiny")
 

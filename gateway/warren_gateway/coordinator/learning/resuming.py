@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from warren_gateway.coordinator.learning.op_log import append
 from warren_gateway.coordinator.rollouts import held_out, tasks
+from warren_gateway.coordinator.rollouts.curricula import choice
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.curricula import Estimates
 from warren_gateway.coordinator.state.groups import Group
@@ -91,7 +92,7 @@ def begin(state: CoordinatorState, opened: OpDone) -> None:
 
 def _adopt(state: CoordinatorState, mark: Landmark) -> None:
     tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
-    state.rollouts.curricula = dict(mark.curricula)
+    choice.resume(state.rollouts, mark.curricula)
     learning = state.learning
     learning.steps.n_updates = mark.n_updates
     learning.batches.recent_rewards = list(mark.recent_rewards)

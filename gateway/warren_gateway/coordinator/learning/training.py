@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from warren_gateway.coordinator.curricula.tags import curriculum_metrics
 from warren_gateway.coordinator.learning import mask_bound, zero_variance
 from warren_gateway.coordinator.learning.batch_metrics import batch_metrics
 from warren_gateway.coordinator.learning.batches import Datum
@@ -25,6 +24,7 @@ from warren_gateway.coordinator.learning.learning_rate import learning_rate
 from warren_gateway.coordinator.learning.steps import objective, take_step
 from warren_gateway.coordinator.rollouts import completed, evaluation
 from warren_gateway.coordinator.rollouts.admission import n_groups_wanted
+from warren_gateway.coordinator.rollouts.curricula.tags import curriculum_metrics
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState

@@ -12,8 +12,8 @@ room for its episodes.
 
 from collections import Counter
 
-from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.runs.ownership import capacity_key, played_by
 from warren_schemas.config import EnvironmentConfig
 
 STEPS_SCORED = 2

@@ -8,7 +8,6 @@ last of them. What was lost with it is started anew when one comes.
 """
 
 from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
-from warren_gateway.coordinator.curricula.choice import Chosen, note
 from warren_gateway.coordinator.rollouts import (
     conversations,
     failure_limits,
@@ -18,14 +17,15 @@ from warren_gateway.coordinator.rollouts import (
     tasks,
 )
 from warren_gateway.coordinator.rollouts.admission import has_capacity
+from warren_gateway.coordinator.rollouts.curricula.choice import Chosen, note
 from warren_gateway.coordinator.rollouts.outcomes import count, outcomes
-from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.rollouts.starting import deadline_s, episode_s, policy
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.position import Position
+from warren_gateway.runs.ownership import capacity_key, played_by
 from warren_schemas.codec.wire import MAX_ITEMS
 from warren_schemas.control import EpisodeCancelled
 from warren_schemas.envelope import Envelope

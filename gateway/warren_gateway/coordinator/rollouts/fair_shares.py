@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.rollouts.admission import STEPS_SCORED
-from warren_gateway.coordinator.rollouts.ownership import capacity_key, played_by
 from warren_gateway.coordinator.run_leases import FINAL
 from warren_gateway.registry import Registry
 from warren_gateway.runs.newer_versions import readable_config
+from warren_gateway.runs.ownership import capacity_key, played_by
 from warren_gateway.store.tables import Run
 from warren_gateway.usage.limits import InForce, OwnerLimits
 from warren_schemas.config import LiveSource, RecordedSource, TrainConfig

@@ -14,10 +14,10 @@ Invariants
 
 from warren_broker.topology import interact
 from warren_gateway.coordinator.rollouts import failure_limits, group_policy, starting
-from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.position import Position
+from warren_gateway.runs.ownership import played_by
 from warren_gateway.runs.streams import recording
 from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 from warren_schemas.envelope import Envelope
@@ -28,11 +28,8 @@ from warren_schemas.episode import (
     EpisodeSpec,
     Failed,
     FailureKind,
-    GroupMember,
-    GroupScored,
-    MemberReward,
-    ScoreGroup,
 )
+from warren_schemas.group_scoring import GroupMember, GroupScored, MemberReward, ScoreGroup
 from warren_schemas.ids import EpisodeId, MessageId
 from warren_schemas.outcome import conclude
 

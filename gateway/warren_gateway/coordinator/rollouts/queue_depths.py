@@ -6,9 +6,9 @@ import logging
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import Broker
 from warren_broker.topology import generate, results
-from warren_gateway.coordinator.rollouts.ownership import interact_queues
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.probe import within
+from warren_gateway.runs.ownership import interact_queues
 
 DEPTH_INTERVAL_S = 2.0
 """Time between two samples of the queues' depths; a gauge has no event to wait for."""

@@ -13,10 +13,10 @@ import hashlib
 import math
 from collections.abc import Iterable
 
-from warren_gateway.coordinator.rollouts.ownership import played_by
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.rows import with_row
+from warren_gateway.runs.ownership import played_by
 from warren_gateway.runs.streams import recording
 from warren_schemas.config import EnvironmentConfig, Sampling, SplitConfig, TrainConfig
 from warren_schemas.envelope import Envelope

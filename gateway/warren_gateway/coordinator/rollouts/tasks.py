@@ -7,8 +7,8 @@ for tasks that were in flight at the checkpoint that a run resumes from, which a
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from warren_gateway.coordinator.curricula import choice
-from warren_gateway.coordinator.curricula.choice import Chosen
+from warren_gateway.coordinator.rollouts.curricula import choice
+from warren_gateway.coordinator.rollouts.curricula.choice import Chosen
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.config import EnvironmentConfig

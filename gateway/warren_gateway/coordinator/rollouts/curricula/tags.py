@@ -6,8 +6,8 @@ Invariant: nothing where there is no curriculum. Estimates are those before the 
 from collections.abc import Sequence
 from statistics import fmean
 
-from warren_gateway.coordinator.curricula import learnability
-from warren_gateway.coordinator.curricula.choice import estimates
+from warren_gateway.coordinator.rollouts.curricula import learnability
+from warren_gateway.coordinator.rollouts.curricula.choice import estimates
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.config import Curriculum

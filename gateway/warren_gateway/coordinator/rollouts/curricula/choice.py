@@ -5,9 +5,10 @@ predecessor knew, and draws what that one would have drawn. A draw follows from 
 number of the draw and the estimates. What was drawn is stored with the group that plays it.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from warren_gateway.coordinator.curricula import learnability
+from warren_gateway.coordinator.rollouts.curricula import learnability
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.curricula import Estimates
 from warren_gateway.coordinator.state.groups import Group
@@ -69,6 +70,11 @@ def estimates(rollouts: RolloutState, environment: int, curriculum: Curriculum) 
     if known is None or len(known.played) != curriculum.n:
         known = rollouts.curricula[key] = Estimates.none(curriculum.n)
     return known
+
+
+def resume(rollouts: RolloutState, curricula: Mapping[str, Estimates]) -> None:
+    """Go on with what a checkpoint holds of them."""
+    rollouts.curricula = dict(curricula)
 
 
 def _drawn(state: CoordinatorState, environment: int, curriculum: Curriculum, number: int) -> int:

@@ -1,0 +1,1 @@
+"""What an episode is worth: the parts of its reward, and how they become one number."""
