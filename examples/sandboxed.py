@@ -9,7 +9,7 @@ import re
 
 from warren import Env, StepResult
 from warren.environment import Context, Limits
-from warren.workbench import AnswerForm, CellStatus, SandboxSettings, Verdict
+from warren.host_services import AnswerForm, CellStatus, SandboxSettings, Verdict
 
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 

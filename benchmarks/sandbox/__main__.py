@@ -4,8 +4,8 @@ import asyncio
 import statistics
 import time
 
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import SandboxSettings
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import AUTOMATIC, MAKERS, Sandboxes
 from warren_env_worker.sandbox.port import Sandbox

@@ -43,8 +43,8 @@ from typing import Any, ClassVar, Generic, Literal
 from typing_extensions import TypeVar
 
 from warren.episode_transcript import EpisodeTranscript
+from warren.host_services.context import Context
 from warren.observation import Observation, PromptTokens
-from warren.workbench.context import Context
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.images import Image

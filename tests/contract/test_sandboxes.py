@@ -9,7 +9,7 @@ from tests.support.container_images import IMAGE, podman_with_image
 from tests.support.lent_environments import MARK, become, pids_called
 from tests.support.patience import several_waits
 
-from warren.workbench import CellStatus, SandboxFailed, SandboxLimits, SandboxSettings
+from warren.host_services import CellStatus, SandboxFailed, SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
@@ -21,7 +21,7 @@ TIERS = ("bubblewrap", "landlock", "monty", pytest.param("podman", marks=MINUTES
 LIMITS = {"memory_mib": 256, "output_bytes": 1000, "processes": 16}
 HOLD = """
 import asyncio, sys
-from warren.workbench import SandboxSettings
+from warren.host_services import SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import Sandboxes
 

@@ -5,7 +5,7 @@ A case that prints says "held" where a wall held, and "BREACH" where none did.
 
 from dataclasses import dataclass
 
-from warren.workbench.cells import CellStatus
+from warren.host_services.cells import CellStatus
 
 HELPERS = """
 import ctypes, mmap, os, signal, socket, subprocess, sys, time

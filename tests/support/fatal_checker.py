@@ -3,7 +3,7 @@
 import os
 import signal
 
-from warren.workbench.verdict import Verdict
+from warren.host_services.verdict import Verdict
 from warren_broker.worker.channel import Channel
 from warren_env_worker.verifier.worker import Checker
 

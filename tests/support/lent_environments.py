@@ -1,4 +1,4 @@
-"""Environments that ask the workbench for what the policy says, in methods that block and in `async` ones."""
+"""Environments that ask host services for what the policy says, in methods that block and in `async` ones."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from typing import ClassVar
 from tests.support.patience import PATIENCE_S
 
 from warren.environment import Context, Env, Isolation, StepResult
-from warren.workbench import CellResult, SandboxSettings
+from warren.host_services import CellResult, SandboxSettings
 
 MARK = "import ctypes; _ = ctypes.CDLL(None).prctl(15, b'{}', 0, 0, 0)"
 """A cell that gives its session's process a name of at most 15 characters, by which it is found from outside."""

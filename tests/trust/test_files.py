@@ -9,7 +9,7 @@ import pytest
 from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
 
 from warren.environment import ConfigError
-from warren.workbench.settings import SandboxSettings
+from warren.host_services.settings import SandboxSettings
 from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.math_python import MathPython

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from tests.trust.reaching import policy, reach
 
 from warren.environment import ConfigError
-from warren.workbench.cells import CellResult, CellStatus
-from warren.workbench.settings import SandboxLimits, SandboxSettings
+from warren.host_services.cells import CellResult, CellStatus
+from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal

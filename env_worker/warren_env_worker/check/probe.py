@@ -18,11 +18,11 @@ from warren_env_worker.host.child.episode_record import EpisodeRecord
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
+from warren_env_worker.host_services.client import EpisodeServices
+from warren_env_worker.host_services.local import lent
 from warren_env_worker.output.stack import own_root
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.reach.sealed import NOTHING
-from warren_env_worker.workbench.client import EpisodeWorkbench
-from warren_env_worker.workbench.local import lent
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str | Awaitable[str]]
@@ -107,8 +107,8 @@ class Probe:
         return self._known[key]
 
     async def _play(self, start: Start, policy: Policy, max_turns: int, until_s: float) -> Played:
-        with lent() as workbench:
-            return await self._played(start, policy, max_turns, until_s, workbench)
+        with lent() as host_services:
+            return await self._played(start, policy, max_turns, until_s, host_services)
 
     async def _played(
         self,
@@ -116,7 +116,7 @@ class Probe:
         policy: Policy,
         max_turns: int,
         until_s: float,
-        workbench: EpisodeWorkbench,
+        host_services: EpisodeServices,
     ) -> Played:
         calls = CallLimits(self.root, self._watch)
         limits, played = self.environment.limits, Played(longest_s=calls.longest_s)
@@ -126,7 +126,7 @@ class Probe:
         with calls.limited("the constructor", limits.reset_s):
             environment = self._task_cache.make(start)
         ctx = Context.derive(start.seed, start.split, start.index, start.member)
-        ctx = replace(ctx, workbench=workbench)
+        ctx = replace(ctx, host_services=host_services)
         environment.context = ctx
         with calls.limited("reset()", limits.reset_s):
             shown = await _result(environment.reset(self._task_cache.task(start), ctx))

@@ -25,7 +25,7 @@ from warren.environment import (
     StepResult,
     TaskError,
 )
-from warren.workbench.verdict import AnswerForm, Verdict
+from warren.host_services.verdict import AnswerForm, Verdict
 from warren_env_worker.environments.questions import Question, question, read_questions
 from warren_env_worker.reach.reach import current
 from warren_env_worker.verifier.verdict import GoldUnusable

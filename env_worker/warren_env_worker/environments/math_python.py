@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
-from warren.workbench.cells import CellResult, CellStatus
-from warren.workbench.settings import SandboxSettings
-from warren.workbench.verdict import AnswerForm
+from warren.host_services.cells import CellResult, CellStatus
+from warren.host_services.settings import SandboxSettings
+from warren.host_services.verdict import AnswerForm
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import Question

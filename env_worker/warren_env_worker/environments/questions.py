@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from warren.environment import ChatMessage, ConfigError
-from warren.workbench.verdict import AnswerForm
+from warren.host_services.verdict import AnswerForm
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.verifier.extraction import extract, last_boxed
 from warren_schemas.datasets.row_ids import ID_FIELDS, row_id

@@ -11,11 +11,11 @@ from warren_env_worker.host.boxes import why_refused
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import CLOSE_GRACE_S, Session
+from warren_env_worker.host_services.lending import lending
 from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
 from warren_env_worker.reach.variables import child_variables
-from warren_env_worker.workbench.lending import lending
 from warren_schemas.operator_policy import OperatorPolicy
 
 CHILD_MODULE = "warren_env_worker.host.child_main"

@@ -9,8 +9,8 @@ import secrets
 from collections.abc import Sequence
 
 from warren.environment import ConfigError
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxLimits, SandboxSettings
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.secrets import shortened

@@ -1,6 +1,6 @@
 """Where code runs that a model wrote: no network, no files but its own, limits on everything else.
 
-port         what every sandbox can do; what comes of a cell and the settings are in `warren.workbench`
+port         what every sandbox can do; what comes of a cell and the settings are in `warren.host_services`
 opening      choosing a tier: probed, named, and never a bare process
 process      the host's end of a session in a process (tiers bubblewrap and landlock)
 bubblewrap   walls from namespaces; `landlock`: walls without them; their filter is in `warren.isolation`

@@ -6,11 +6,11 @@ kernel and container that let it make user namespaces; no root.
 
 import shutil
 
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import MIB, SandboxSettings
 from warren.isolation.archives import descriptor_of
 from warren.isolation.syscalls import filter_program
 from warren.isolation.users import as_nobody
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import MIB, SandboxSettings
 from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.plan import (
     Plan,

@@ -61,8 +61,8 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
     from aiohttp import web
     from pydantic import ValidationError
 
-    from warren.workbench.cells import SandboxFailed
-    from warren.workbench.settings import SandboxSettings
+    from warren.host_services.cells import SandboxFailed
+    from warren.host_services.settings import SandboxSettings
     from warren_env_worker.reach.reach import TRUSTED
     from warren_env_worker.sandbox.opening import Sandboxes
     from warren_env_worker.sandbox.server import make_app

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Mapping
 from typing import Literal
 
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import SandboxSettings
 from warren.isolation.syscalls import filter_program
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import SandboxSettings
 from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.plan import N_OPEN_FILES, Plan, limits_as_text
 

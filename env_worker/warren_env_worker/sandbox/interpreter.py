@@ -18,8 +18,8 @@ from pydantic_monty import (
     MontySyntaxError,
 )
 
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import MIB, SandboxSettings
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import MIB, SandboxSettings
 from warren_env_worker.sandbox.port import shortened
 
 FLOOD_BYTES = 8 * MIB

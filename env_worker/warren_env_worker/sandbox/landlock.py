@@ -10,11 +10,11 @@ has used up its processor time.
 import os
 from pathlib import Path
 
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import SandboxSettings
 from warren.isolation.archives import descriptor_of
 from warren.isolation.syscalls import filter_program
 from warren.isolation.users import as_nobody
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import SandboxSettings
 from warren_env_worker.sandbox.archive import inside
 from warren_env_worker.sandbox.inside.confinement import SCOPED_ABI, landlock_abi
 from warren_env_worker.sandbox.plan import (

@@ -5,7 +5,7 @@ that says nothing gets the default, or the operator's where that is less.
 """
 
 from warren.environment import ConfigError
-from warren.workbench.settings import SandboxLimits, SandboxSettings
+from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import Reach
 
 

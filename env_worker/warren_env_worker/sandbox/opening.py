@@ -11,8 +11,8 @@ from typing import Protocol
 
 from yarl import URL
 
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxSettings
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxSettings
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox import bubblewrap, containers, landlock
 from warren_env_worker.sandbox.allowance import allowance

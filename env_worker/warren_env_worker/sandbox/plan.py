@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import MIB, SandboxSettings
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import MIB, SandboxSettings
 
 START_S = 30.0
 """How long a session may take to be ready."""

@@ -6,7 +6,7 @@ wrong in the cell is a status, and what went wrong with the sandbox is `SandboxF
 
 from typing import Protocol
 
-from warren.workbench.cells import CellResult
+from warren.host_services.cells import CellResult
 
 
 class Sandbox(Protocol):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import orjson
 
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
 from warren.isolation.archives import descriptor_of
 from warren.isolation.errors import CannotIsolate
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.sandbox.inside.session import MAX_CODE_BYTES
 from warren_env_worker.sandbox.plan import Plan

@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import cast
 
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxLimits
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxLimits
 from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
 from warren_env_worker.sandbox.port import shortened
 

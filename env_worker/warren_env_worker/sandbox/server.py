@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 from aiohttp import web
 from pydantic import Field, ValidationError
 
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxLimits
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxLimits
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_schemas.base import Frozen
 from warren_schemas.text.explain import explain

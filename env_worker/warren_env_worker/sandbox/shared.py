@@ -3,7 +3,7 @@
 import os
 from functools import lru_cache
 
-from warren.workbench.settings import SandboxSettings
+from warren.host_services.settings import SandboxSettings
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.opening import Sandboxes
 

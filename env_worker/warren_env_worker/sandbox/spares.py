@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from warren.workbench.cells import SandboxFailed
+from warren.host_services.cells import SandboxFailed
 from warren_env_worker.sandbox.port import Sandbox
 
 N_SPARES = 4

@@ -1,6 +1,6 @@
 """Is this answer the right one? Mathematical answers, compared where nothing can hang or hurt.
 
-verdict      how a comparison may end without an outcome; verdicts are in `warren.workbench`
+verdict      how a comparison may end without an outcome; verdicts are in `warren.host_services`
 extraction   from a model's words to its answer
 exact        answers that need no algebra: the same text, the same number
 hazard       answers that nobody should evaluate

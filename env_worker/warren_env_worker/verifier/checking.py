@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from warren.workbench.verdict import Verdict
+from warren.host_services.verdict import Verdict
 
 MAX_DIGITS = 10_000
 """Of an integer that is written out."""

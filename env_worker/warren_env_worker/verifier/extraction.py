@@ -7,7 +7,7 @@ Only what follows the last `</think>` counts, and of several answers the last on
 import re
 from itertools import pairwise
 
-from warren.workbench.verdict import AnswerForm
+from warren.host_services.verdict import AnswerForm
 
 MAX_TEXT_CHARS = 65_536
 """The end of a text that is looked at; an answer stands at the end."""

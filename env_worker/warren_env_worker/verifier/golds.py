@@ -7,7 +7,7 @@ out is kept, so that a bad row of the data costs its time once.
 
 from collections.abc import Awaitable, Callable
 
-from warren.workbench.verdict import Verdict
+from warren.host_services.verdict import Verdict
 from warren_env_worker.verifier.verdict import ComparisonEnded, GoldUnusable
 
 PLAIN = "1"

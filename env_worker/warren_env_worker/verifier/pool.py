@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import orjson
 
-from warren.workbench.verdict import Verdict, VerificationFailed
+from warren.host_services.verdict import Verdict, VerificationFailed
 from warren_broker.worker.child import Child, ChildDied
 from warren_env_worker.verifier.golds import Golds
 from warren_env_worker.verifier.verdict import ComparisonEnded

@@ -4,7 +4,7 @@ A comparison that the answer brought down is a verdict too: it counts as the ans
 be compared with itself and with a plain number (`golds`).
 """
 
-from warren.workbench.verdict import Verdict, VerificationFailed
+from warren.host_services.verdict import Verdict, VerificationFailed
 
 
 class GoldUnusable(VerificationFailed):

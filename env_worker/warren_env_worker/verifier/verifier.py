@@ -7,7 +7,7 @@ in the caller's process.
 import os
 from functools import cache
 
-from warren.workbench.verdict import AnswerForm, Verdict
+from warren.host_services.verdict import AnswerForm, Verdict
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.verifier.exact import same
 from warren_env_worker.verifier.extraction import extract

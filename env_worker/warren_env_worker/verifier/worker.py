@@ -25,7 +25,7 @@ from typing import NoReturn
 
 import orjson
 
-from warren.workbench.verdict import Verdict
+from warren.host_services.verdict import Verdict
 from warren_broker.worker.channel import Channel
 from warren_env_worker.verifier.checking import Compare, make_compare
 

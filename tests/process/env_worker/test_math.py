@@ -9,8 +9,8 @@ from tests.support.patience import PATIENCE_S
 from tests.support.question_files import write_lines
 
 from warren.environment import TaskError
+from warren.host_services.verdict import VerificationFailed
 from warren.testing import play
-from warren.workbench.verdict import VerificationFailed
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.environments.math import Math
 from warren_env_worker.verifier.verifier import pool_of

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from warren.environment import ChatMessage, ConfigError, Context, StepResult
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren.observation import PromptTokens
 from warren.testing import Episode, play
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.sandbox.process import ProcessSandbox

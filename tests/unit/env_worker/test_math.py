@@ -12,8 +12,8 @@ import pytest
 from tests.support.question_files import write_lines
 
 from warren.environment import ChatMessage, ConfigError
+from warren.host_services.verdict import AnswerForm
 from warren.testing import play
-from warren.workbench.verdict import AnswerForm
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
 from warren_env_worker.host.config import ConfigSchema

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from warren.workbench import CellResult, CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxSettings
+from warren.host_services import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.spares import Spares

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pydantic import PositiveInt
 
 from warren.environment import ChatMessage, ConfigError, Context, Limits, StepResult
-from warren.workbench.verdict import AnswerForm
+from warren.host_services.verdict import AnswerForm
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.mcp.answers import OPENED, TOOLS, Result, within
 from warren_env_worker.environments.mcp.servers import McpServer, Reached, ServerName

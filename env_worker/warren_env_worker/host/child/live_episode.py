@@ -10,8 +10,8 @@ from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.episode_record import EpisodeRecord
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
-from warren_env_worker.workbench.client import EpisodeWorkbench
-from warren_env_worker.workbench.front import front
+from warren_env_worker.host_services.client import EpisodeServices
+from warren_env_worker.host_services.front import front
 
 
 class LiveEpisode:
@@ -21,14 +21,14 @@ class LiveEpisode:
         self._environment = environment
         self._limits = environment.limits
         secrets, keys = start.sealed.opened()
-        self._workbench = EpisodeWorkbench(front.connect, start.reach.with_values(keys))
+        self._host_services = EpisodeServices(front.connect, start.reach.with_values(keys))
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
             level=start.level,
             tool_format=start.tool_format,
             secrets=secrets,
             max_box=start.reach.agent_box,
-            workbench=self._workbench,
+            host_services=self._host_services,
         )
         self.secrets = start.sealed.opened_by_name()
         """That its run has."""
@@ -130,7 +130,7 @@ class LiveEpisode:
 
     def let_go(self) -> None:
         """End what was lent to it."""
-        self._workbench.close()
+        self._host_services.close()
 
 
 def _told_id(environment: Env[Any], task: object) -> str | None:

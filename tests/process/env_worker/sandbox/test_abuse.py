@@ -9,8 +9,8 @@ from tests.support.abuse import COMMON, DISK, HELPERS, NO_DISK, SPOOFS, Case
 from tests.support.patience import STOP_S, several_waits
 from tests.support.unprivileged import run_as_nobody
 
-from warren.workbench.cells import CellStatus
-from warren.workbench.settings import SandboxLimits, SandboxSettings, Tier
+from warren.host_services.cells import CellStatus
+from warren.host_services.settings import SandboxLimits, SandboxSettings, Tier
 from warren_env_worker.sandbox import bubblewrap, landlock
 from warren_env_worker.sandbox.opening import MAKERS
 from warren_env_worker.sandbox.port import Sandbox

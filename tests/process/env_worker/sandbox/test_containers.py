@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.support.interacting import spec
 
 from warren.environment import ConfigError
-from warren.workbench import SandboxFailed, SandboxSettings
+from warren.host_services import SandboxFailed, SandboxSettings
 from warren_env_worker.reach.granting import granted
 from warren_env_worker.reach.reach import TRUSTED, Reach
 from warren_env_worker.sandbox import containers

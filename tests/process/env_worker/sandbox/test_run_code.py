@@ -9,8 +9,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from warren.environment import ConfigError
-from warren.workbench.cells import CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxLimits, SandboxSettings
+from warren.host_services.cells import CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox import remote
 from warren_env_worker.sandbox.opening import Sandboxes

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from pydantic import ValidationError
 
-from warren.workbench.cells import CellStatus, SandboxFailed
-from warren.workbench.settings import SandboxLimits, SandboxSettings, Tier
+from warren.host_services.cells import CellStatus, SandboxFailed
+from warren.host_services.settings import SandboxLimits, SandboxSettings, Tier
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.sandbox import bubblewrap
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes, Startable

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from tests.support.processes import children, children_running, kill_and_wait
 
-from warren.workbench.verdict import Verdict
+from warren.host_services.verdict import Verdict
 from warren_env_worker.verifier.pool import WORKER_MODULE, VerifierPool
 from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import compare, verify

@@ -7,7 +7,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from warren.workbench.verdict import Verdict
+from warren.host_services.verdict import Verdict
 from warren_broker.worker.child import Child
 
 DEATHS = {

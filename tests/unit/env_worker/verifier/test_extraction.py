@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren.workbench.verdict import AnswerForm
+from warren.host_services.verdict import AnswerForm
 from warren_env_worker.verifier.extraction import extract
 
 AUTO = [

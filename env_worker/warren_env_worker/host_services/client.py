@@ -1,4 +1,4 @@
-"""The episode's end of the workbench.
+"""The episode's end of the host services.
 
 Invariants: a session is a connection, and everything that was opened is closed with the episode; a session that was left
 between a question and its answer is not asked again, and the next `python` of the episode begins a new one.
@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from warren.environment import ConfigError, TaskError
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.reply import Reply
-from warren.workbench.settings import SandboxSettings
-from warren.workbench.verdict import AnswerForm, Verdict, VerificationFailed
-from warren_env_worker.reach.reach import Reach
-from warren_env_worker.workbench.frames import (
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.reply import Reply
+from warren.host_services.settings import SandboxSettings
+from warren.host_services.verdict import AnswerForm, Verdict, VerificationFailed
+from warren_env_worker.host_services.frames import (
     Fields,
     hear,
     hear_later,
@@ -23,6 +22,7 @@ from warren_env_worker.workbench.frames import (
     tell,
     tell_later,
 )
+from warren_env_worker.reach.reach import Reach
 
 Connect = Callable[[], socket.socket]
 ResultT = TypeVar("ResultT")
@@ -136,7 +136,7 @@ class Session:
         return CellResult(CellStatus(fields["status"]), fields["output"])
 
 
-class EpisodeWorkbench:
+class EpisodeServices:
     """Of one episode; to be closed with it."""
 
     def __init__(self, connect: Connect, reach: Reach) -> None:

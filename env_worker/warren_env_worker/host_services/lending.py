@@ -67,6 +67,6 @@ def _tell_trouble(attended: Future[None]) -> None:
 
 
 async def _attended(connection: socket.socket) -> None:
-    from warren_env_worker.workbench.server import shared_server
+    from warren_env_worker.host_services.server import shared_server
 
     await shared_server(os.getpid()).attend(connection)

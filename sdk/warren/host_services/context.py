@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from warren.workbench.cells import CellResult, SandboxFailed
-from warren.workbench.lent import SandboxSession, Workbench
-from warren.workbench.reply import Reply
-from warren.workbench.settings import SandboxSettings
-from warren.workbench.verdict import AnswerForm, Verdict, VerificationFailed
+from warren.host_services.cells import CellResult, SandboxFailed
+from warren.host_services.lent import HostServices, SandboxSession
+from warren.host_services.reply import Reply
+from warren.host_services.settings import SandboxSettings
+from warren.host_services.verdict import AnswerForm, Verdict, VerificationFailed
 from warren_schemas.agent_box import Box
 
 DEFAULT_SANDBOX = SandboxSettings()
@@ -35,7 +35,7 @@ class Context:
     """Values of the secrets that the run names, from the env worker's environment variables."""
     max_box: Box | None = field(default=None, compare=False)
     """The most that the program of an agent gets here, by the operator's policy; None: its class decides."""
-    workbench: Workbench | None = field(default=None, repr=False, compare=False)
+    host_services: HostServices | None = field(default=None, repr=False, compare=False)
     """What sandboxes and the verifier are asked of; None where nobody lends them."""
 
     @classmethod
@@ -92,13 +92,13 @@ class Context:
         """
         return self._lent(VerificationFailed).verify(answer, gold, form)
 
-    def _lent(self, error: type[Exception]) -> Workbench:
-        if self.workbench is None:
+    def _lent(self, error: type[Exception]) -> HostServices:
+        if self.host_services is None:
             raise error(
                 "nobody lends this episode a sandbox or the verifier: an env worker does, and so does"
                 " warren.testing.play where it is installed (pip install 'warren-rl[env]')"
             )
-        return self.workbench
+        return self.host_services
 
 
 def _mix(*parts: int | str) -> int:

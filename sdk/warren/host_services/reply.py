@@ -1,4 +1,4 @@
-"""What was asked of the workbench: awaited in an `async` method, waited for in one that blocks."""
+"""What was asked of host services: awaited in an `async` method, waited for in one that blocks."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""The workbench of an episode that is played in a process of its own: both ends are here.
+"""The host services of an episode that is played in a process of its own: both ends are here.
 
 Invariant: once it is closed nothing of it runs any more, and nothing waits for a next episode.
 """
@@ -9,9 +9,9 @@ from collections.abc import Generator
 from concurrent.futures import Future, wait
 
 from warren_env_worker.background_loop import background_loop
+from warren_env_worker.host_services.client import EpisodeServices
+from warren_env_worker.host_services.server import ServicesServer
 from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.workbench.client import EpisodeWorkbench
-from warren_env_worker.workbench.server import WorkbenchServer
 
 CLOSE_S = 30.0
 
@@ -20,7 +20,7 @@ class _Here:
     """Answers in the background loop."""
 
     def __init__(self) -> None:
-        self._server = WorkbenchServer(n_spares=0)
+        self._server = ServicesServer(n_spares=0)
         self._conversations: list[Future[None]] = []
 
     def connect(self) -> socket.socket:
@@ -33,12 +33,12 @@ class _Here:
 
 
 @contextlib.contextmanager
-def lent() -> Generator[EpisodeWorkbench]:
+def lent() -> Generator[EpisodeServices]:
     """For one episode, which may reach whatever this process can."""
     here = _Here()
-    workbench = EpisodeWorkbench(here.connect, TRUSTED)
+    host_services = EpisodeServices(here.connect, TRUSTED)
     try:
-        yield workbench
+        yield host_services
     finally:
-        workbench.close()
+        host_services.close()
         here.await_end()

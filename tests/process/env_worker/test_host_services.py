@@ -1,4 +1,4 @@
-"""What episodes ask of the workbench: in every isolation, under the operator's policy, and when processes are killed."""
+"""What episodes ask of host services: in every isolation, under the operator's policy, and when processes are killed."""
 
 import asyncio
 import importlib.util
@@ -17,11 +17,11 @@ from tests.support.tutorial import block_with
 
 import warren.environment
 from warren.environment import Context, Env, StepResult, TaskError
+from warren.host_services import AnswerForm, SandboxFailed, SandboxSettings, Verdict
 from warren.testing import play
-from warren.workbench import AnswerForm, SandboxFailed, SandboxSettings, Verdict
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed
-from warren_env_worker.workbench.local import lent
+from warren_env_worker.host_services.local import lent
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
 
@@ -157,8 +157,8 @@ def test_play_says_what_is_wrong_with_settings() -> None:
 
 
 async def test_a_right_answer_of_no_use_is_the_tasks_fault() -> None:
-    with lent() as workbench:
-        context = replace(Context.derive(1), workbench=workbench)
+    with lent() as host_services:
+        context = replace(Context.derive(1), host_services=host_services)
         with pytest.raises(TaskError, match="4001 characters"):
             await context.verify("1", "1" * 4001)
         assert await context.verify("so it is \\boxed{2}", "2", AnswerForm.BOXED) is Verdict.EQUAL
@@ -166,8 +166,8 @@ async def test_a_right_answer_of_no_use_is_the_tasks_fault() -> None:
 
 
 async def test_a_cell_that_is_given_up_costs_its_session_alone() -> None:
-    with lent() as workbench:
-        context = replace(Context.derive(1), workbench=workbench)
+    with lent() as host_services:
+        context = replace(Context.derive(1), host_services=host_services)
         other = context.sandbox()
         await asyncio.gather(other.run("y = 1"), context.python("x = 1"))
         waiting = asyncio.ensure_future(context.python("while True: pass"))

@@ -6,10 +6,10 @@ owner may reach by the operator's policy, as what a config names is.
 
 from typing import Protocol
 
-from warren.workbench.cells import CellResult
-from warren.workbench.reply import Reply
-from warren.workbench.settings import SandboxSettings
-from warren.workbench.verdict import AnswerForm, Verdict
+from warren.host_services.cells import CellResult
+from warren.host_services.reply import Reply
+from warren.host_services.settings import SandboxSettings
+from warren.host_services.verdict import AnswerForm, Verdict
 
 
 class SandboxSession(Protocol):
@@ -25,7 +25,7 @@ class SandboxSession(Protocol):
         ...
 
 
-class Workbench(Protocol):
+class HostServices(Protocol):
     """Of one episode."""
 
     def sandbox(self, settings: SandboxSettings) -> SandboxSession: ...

@@ -1,4 +1,4 @@
-"""What is asked of the workbench, and what is told where there is none, or where it goes."""
+"""What is asked of host services, and what is told where there is none, or where it goes."""
 
 import asyncio
 import socket
@@ -8,17 +8,17 @@ from contextlib import ExitStack
 import pytest
 
 from warren.environment import Context
-from warren.workbench import (
+from warren.host_services import (
+    HostServices,
     SandboxFailed,
     SandboxLimits,
     SandboxSettings,
     VerificationFailed,
-    Workbench,
 )
+from warren_env_worker.host_services.client import EpisodeServices, Session
+from warren_env_worker.host_services.frames import HungUp, hear, hear_later, packed, tell
+from warren_env_worker.host_services.front import Front
 from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.workbench.client import EpisodeWorkbench, Session
-from warren_env_worker.workbench.frames import HungUp, hear, hear_later, packed, tell
-from warren_env_worker.workbench.front import Front
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def test_where_nothing_is_lent_the_context_says_so() -> None:
         context.verify("1", "1")
 
 
-def test_a_context_is_the_same_with_a_workbench_and_without() -> None:
-    workbench: Workbench = EpisodeWorkbench(Front().connect, TRUSTED)
-    lent = Context(seed=1, workbench=workbench)
+def test_a_context_is_the_same_with_host_services_and_without() -> None:
+    host_services: HostServices = EpisodeServices(Front().connect, TRUSTED)
+    lent = Context(seed=1, host_services=host_services)
     assert lent == Context(seed=1)
-    assert "orkbench" not in repr(lent)
+    assert "ervices" not in repr(lent)
 
 
 def test_what_is_told_is_heard_in_both_ways(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -75,19 +75,19 @@ def test_a_worker_that_goes_is_a_failure_and_no_result() -> None:
             ends.callback(theirs.close)
             return ours
 
-        workbench = EpisodeWorkbench(connect, TRUSTED)
-        context = Context(seed=1, workbench=workbench)
+        host_services = EpisodeServices(connect, TRUSTED)
+        context = Context(seed=1, host_services=host_services)
         session = context.sandbox()
         ends.close()
         with pytest.raises(SandboxFailed, match="it has ended"):
             session.run("1").wait()
         with pytest.raises(SandboxFailed, match="it has ended"):
             session.run("1").wait()
-        workbench.close()
+        host_services.close()
 
 
 def test_a_process_without_a_worker_has_none_to_ask() -> None:
-    context = Context(seed=1, workbench=EpisodeWorkbench(Front().connect, TRUSTED))
+    context = Context(seed=1, host_services=EpisodeServices(Front().connect, TRUSTED))
     with pytest.raises(SandboxFailed, match="given no env worker to ask"):
         context.python("1").wait()
     with pytest.raises(VerificationFailed, match="given no env worker to ask"):
@@ -97,12 +97,12 @@ def test_a_process_without_a_worker_has_none_to_ask() -> None:
 def test_a_session_in_an_image_keeps_the_other_settings() -> None:
     told: list[SandboxSettings] = []
 
-    class Noted(EpisodeWorkbench):
+    class Noted(EpisodeServices):
         def sandbox(self, settings: SandboxSettings) -> Session:
             told.append(settings)
             raise SandboxFailed("none is opened here")
 
-    context = Context(seed=1, workbench=Noted(Front().connect, TRUSTED))
+    context = Context(seed=1, host_services=Noted(Front().connect, TRUSTED))
     settings = SandboxSettings(limits=SandboxLimits(cell_s=2))
     with pytest.raises(SandboxFailed, match="none is opened here"):
         context.sandbox(settings, image="python:3.12")
@@ -121,7 +121,7 @@ def test_a_worker_that_has_gone_leaves_no_connection_open() -> None:
         opened.append(ours)
         return ours
 
-    context = Context(seed=1, workbench=EpisodeWorkbench(connect, TRUSTED))
+    context = Context(seed=1, host_services=EpisodeServices(connect, TRUSTED))
     with pytest.raises(SandboxFailed, match="it has ended"):
         context.sandbox()
     assert [each.fileno() for each in opened] == [-1]

@@ -14,16 +14,17 @@ lent      what an episode may ask for; env workers implement it
 All of it lives outside of the episode's process and ends with the episode, however that ends.
 """
 
-from warren.workbench.cells import CellResult, CellStatus, SandboxFailed
-from warren.workbench.lent import SandboxSession, Workbench
-from warren.workbench.reply import Reply
-from warren.workbench.settings import SandboxLimits, SandboxSettings
-from warren.workbench.verdict import AnswerForm, Verdict, VerificationFailed
+from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.lent import HostServices, SandboxSession
+from warren.host_services.reply import Reply
+from warren.host_services.settings import SandboxLimits, SandboxSettings
+from warren.host_services.verdict import AnswerForm, Verdict, VerificationFailed
 
 __all__ = [
     "AnswerForm",
     "CellResult",
     "CellStatus",
+    "HostServices",
     "Reply",
     "SandboxFailed",
     "SandboxLimits",
@@ -31,5 +32,4 @@ __all__ = [
     "SandboxSettings",
     "Verdict",
     "VerificationFailed",
-    "Workbench",
 ]

@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from warren.environment import ConfigError
-from warren.workbench.cells import SandboxFailed
-from warren.workbench.settings import SandboxSettings
-from warren.workbench.verdict import AnswerForm, VerificationFailed
+from warren.host_services.cells import SandboxFailed
+from warren.host_services.settings import SandboxSettings
+from warren.host_services.verdict import AnswerForm, VerificationFailed
+from warren_env_worker.host_services.frames import Fields, heard, packed
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.spares import N_SPARES, Spares
 from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import compare, verify
-from warren_env_worker.workbench.frames import Fields, heard, packed
 from warren_schemas.text.explain import explain
 
 MAX_KINDS = 64
@@ -35,7 +35,7 @@ class _Gone(Exception):
     """Who asked has hung up."""
 
 
-class WorkbenchServer:
+class ServicesServer:
     """For the background loop."""
 
     def __init__(self, n_spares: int) -> None:
@@ -88,9 +88,9 @@ class WorkbenchServer:
 
 
 @cache
-def shared_server(process: int) -> WorkbenchServer:
+def shared_server(process: int) -> ServicesServer:
     """The one of this process."""
-    return WorkbenchServer(N_SPARES)
+    return ServicesServer(N_SPARES)
 
 
 async def _compared(asked: Fields) -> str:
