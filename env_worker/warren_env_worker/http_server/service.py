@@ -6,9 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from aiohttp import web
-
-from warren.errors import ConfigurationError
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.http_server.bodies import Begin
@@ -16,12 +13,11 @@ from warren_env_worker.http_server.description import Described, describe, spec_
 from warren_env_worker.http_server.episodes import Episodes
 from warren_env_worker.http_server.routes import Routes
 from warren_env_worker.http_server.settings import HttpServerSettings
+from warren_env_worker.listening import listening
 from warren_env_worker.registry import hosted
 from warren_env_worker.served_episode import Episode, EpisodeFailed
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.operator_policy import TRUSTING
-
-SHUTDOWN_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +40,10 @@ async def serving(settings: HttpServerSettings, hosting: EnvWorkerSettings) -> A
         async with asyncio.TaskGroup() as group:
             expiring = group.create_task(episodes.expire(), name="forget idle episodes")
             app = Routes(described, episodes, api_key=settings.api_key).app()
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
-            await runner.setup()
             try:
-                yield await _listening(runner, settings)
+                async with listening(app, settings.host, settings.port) as url:
+                    yield url
             finally:
-                await runner.cleanup()
                 expiring.cancel()
                 episodes.end()
 
@@ -69,15 +63,3 @@ def _opened(
 ) -> Episode:
     demonstrates = described.can_demonstrate
     return Episode(host, spec_of(described.name, begin, settings, demonstrates=demonstrates))
-
-
-async def _listening(runner: web.AppRunner, settings: HttpServerSettings) -> str:
-    try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-    except OSError as error:
-        raise ConfigurationError(
-            f"Nothing can listen at {settings.host}:{settings.port}: {error.strerror}",
-            hint="Give another --port, or --host.",
-        ) from error
-    host, port = runner.addresses[0][:2]
-    return f"http://{host}:{port}/"

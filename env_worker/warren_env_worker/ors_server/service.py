@@ -1,6 +1,6 @@
 """The server as a service: hosts, sessions and a listener, until it is cancelled.
 
-Invariant: what was served ends with it, within `SHUTDOWN_S` and the time that children take to leave.
+Invariant: what was served ends with it, within `listening.SHUTDOWN_S` and the time that children take to leave.
 """
 
 import asyncio
@@ -8,9 +8,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from aiohttp import web
-
-from warren.errors import ConfigurationError
+from warren_env_worker.listening import listening
 from warren_env_worker.ors_server.catalogue import Catalogue
 from warren_env_worker.ors_server.routes import Routes
 from warren_env_worker.ors_server.sessions import Sessions
@@ -18,8 +16,6 @@ from warren_env_worker.ors_server.settings import OrsServerSettings, served_by_n
 from warren_env_worker.registry import hosted
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.operator_policy import OperatorPolicy
-
-SHUTDOWN_S = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -45,23 +41,9 @@ async def serving(
             sessions = Sessions(catalogue, group, idle_s=settings.idle_s)
             expiring = group.create_task(sessions.expire(), name="expire sessions")
             app = Routes(catalogue, sessions, api_key=settings.api_key).app()
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
-            await runner.setup()
             try:
-                yield await _listening(runner, settings)
+                async with listening(app, settings.host, settings.port) as url:
+                    yield url
             finally:
-                await runner.cleanup()
                 expiring.cancel()
                 sessions.end()
-
-
-async def _listening(runner: web.AppRunner, settings: OrsServerSettings) -> str:
-    try:
-        await web.TCPSite(runner, settings.host, settings.port).start()
-    except OSError as error:
-        raise ConfigurationError(
-            f"Nothing can listen at {settings.host}:{settings.port}: {error.strerror}",
-            hint="Give another --port, or --host.",
-        ) from error
-    host, port = runner.addresses[0][:2]
-    return f"http://{host}:{port}/"
