@@ -169,7 +169,7 @@ def test_names_that_would_forge_a_line_of_a_log_or_of_a_table_are_refused(text: 
     with pytest.raises(ValidationError):
         TaskRef(split=text, index=0)
     with pytest.raises(ValidationError):
-        OwnReward(name=text)
+        OwnReward.model_validate({"name": text})
 
 
 def test_secrets_that_are_passed_on_are_cut_out_where_they_lie() -> None:

@@ -42,7 +42,7 @@ def test_no_step_that_is_over_is_taken_again_and_the_report_is_complete(tmp_path
         assert (events[step.name, "begun"], events[step.name, "done"]) == (2, 1)
     report = (tmp_path / "results" / "report.md").read_text()
     assert "3 of 3 steps done, 0 still to do, 0 ended otherwise." in report
-    assert "| of | attempt |\n| --- | --- |\n| tiny lora | 2 |\n| tiny full | 2 |\n" in report
+    assert "| model | attempt |\n| --- | --- |\n| tiny lora | 2 |\n| tiny full | 2 |\n" in report
 
 
 def test_a_call_after_the_last_one_takes_nothing(tmp_path: Path) -> None:
