@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,14 +17,12 @@ MARK = "import ctypes; _ = ctypes.CDLL(None).prctl(15, b'{}', 0, 0, 0)"
 
 
 def pids_called(name: str) -> list[int]:
-    """The processes of this machine that have this name."""
+    """Processes of this name; those that end while they are looked at are gone."""
     found: list[int] = []
-    for file in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            if file.read_text().strip() == name:
-                found.append(int(file.parent.name))
-        except OSError:  # it has ended
-            continue
+    for entry in os.listdir("/proc"):
+        with suppress(OSError):
+            if entry.isdigit() and Path(f"/proc/{entry}/comm").read_text().strip() == name:
+                found.append(int(entry))
     return found
 
 
