@@ -1,19 +1,9 @@
 """Memory and processes of the hosts of this test process, and of none of its other children."""
 
-import contextlib
 from pathlib import Path
 
 from tests.support.hosting import child_pids
-
-
-def descendants(pid: int) -> list[int]:
-    """All processes below this one; nothing for one that ends meanwhile."""
-    found: list[int] = []
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for task in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in map(int, task.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
+from tests.support.processes import descendants
 
 
 def below() -> list[int]:

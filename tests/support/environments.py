@@ -324,7 +324,7 @@ class Filed(Letters):
 
     name = "filed"
     isolation = "process"
-    limits = Limits(load_s=60.0, reset_s=60.0, step_s=0.01)
+    limits = Limits(load_s=60.0, reset_s=60.0, step_s=1.0)
 
     def tasks(self, split: str) -> None:
         if split != "train":

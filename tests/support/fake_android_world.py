@@ -31,6 +31,8 @@ class Faults(TypedDict, total=False):
     """The emulator: whatever asks it fails."""
     hangs: str
     """A path that is never answered, nor is any other from then on."""
+    holds: str
+    """A path that is answered once other faults are switched on, and every other until then not either."""
     fails: str
     """A path that is answered with 500."""
     flickers: bool
@@ -150,6 +152,7 @@ class FakeAndroidWorld:
         self.faults: Faults = {}
         self.asked: list[str] = []
         self._at_work = asyncio.Lock()
+        self._switched = asyncio.Event()
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[self._as_the_real_one])
@@ -187,6 +190,8 @@ class FakeAndroidWorld:
     async def _answered(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if self.faults.get("hangs") == request.path:
             await asyncio.Event().wait()
+        if self.faults.get("holds") == request.path:
+            await self._switched.wait()
         try:
             if self.faults.get("fails") == request.path:
                 raise RuntimeError("it was told to")
@@ -264,6 +269,8 @@ class FakeAndroidWorld:
 
     async def set_faults(self, request: web.Request) -> web.Response:
         self.faults = await request.json()
+        self._switched.set()
+        self._switched = asyncio.Event()
         return _success()
 
     async def tell_asked(self, _: web.Request) -> web.Response:

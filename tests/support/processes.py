@@ -132,11 +132,18 @@ def end(process: "subprocess.Popen[bytes]", signum: signal.Signals, *, grace_s: 
 
 def children(pid: int) -> list[int]:
     """Of all threads of a process; none of one that has ended meanwhile."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+    threads, found = list[str](), list[int]()
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        threads += os.listdir(f"/proc/{pid}/task")
+    for thread in threads:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found += map(int, file.read_text().split())
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below this one, parents first; nothing for one that has ended meanwhile."""
+    return [found for child in children(pid) for found in [child, *descendants(child)]]
 
 
 def children_running(module: str) -> list[int]:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.built_models import share_models
-from tests.support.crowd import descendants
 from tests.support.patience import PATIENCE_S, STOP_S, several_waits
-from tests.support.processes import free_port, start_program
+from tests.support.processes import descendants, free_port, start_program, until_dead
 
 import warren
 from warren_schemas.config import TrainConfig
@@ -65,13 +64,6 @@ async def line_with(process: asyncio.subprocess.Process, words: str) -> str:
     raise AssertionError((await process.stderr.read()).decode())
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 async def stop(process: asyncio.subprocess.Process, signum: signal.Signals) -> str:
     """Its remaining output; fails where it takes too long, complains, or leaves a child behind."""
     below = descendants(process.pid)
@@ -79,9 +71,8 @@ async def stop(process: asyncio.subprocess.Process, signum: signal.Signals) -> s
     process.send_signal(signum)
     out, err = await asyncio.wait_for(process.communicate(), STOP_S)
     assert err == b""
-    async with asyncio.timeout(STOP_S):
-        while any(map(is_alive, below)):  # noqa: ASYNC110 - they are no children of ours
-            await asyncio.sleep(0.02)
+    for pid in below:
+        await until_dead(pid)
     return out.decode()
 
 

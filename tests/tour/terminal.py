@@ -62,12 +62,11 @@ class Terminal:
 
     def wait_for(self, pattern: str) -> "re.Match[str]":
         """Until it has shown this. Raises where it ends without, or takes too long."""
-        until_s = time.monotonic() + PATIENCE_S
-        while (match := re.search(pattern, self.shown)) is None:
-            with self._changed:
-                if self._has_ended or not self._changed.wait(until_s - time.monotonic()):
-                    break
-        match = match or re.search(pattern, self.shown)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._has_ended or re.search(pattern, self.shown), PATIENCE_S
+            )
+        match = re.search(pattern, self.shown)
         assert match, f"`{self.command}` never showed {pattern!r}:\n{self.shown[-3000:]}"
         return match
 

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.crowd import descendants
 from tests.support.patience import PATIENCE_S, STOP_S
-from tests.support.processes import end, free_port, spawn
+from tests.support.processes import descendants, end, free_port, spawn
 
 import warren
 from warren_schemas.ids import RunId

@@ -1,6 +1,7 @@
 """Episodes in processes of their own: what user code does there is its own affair."""
 
 import asyncio
+import contextlib
 import os
 import random
 import resource
@@ -8,7 +9,7 @@ import select
 import signal
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.support.crowd import below, resident_mib
 from tests.support.hosting import Player, child_pids, observed, refused
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S, several_waits
-from tests.support.processes import until_dead
+from tests.support.processes import kill_and_wait, until_dead
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
@@ -118,8 +119,7 @@ async def test_an_episode_whose_process_was_killed_between_turns_is_rebuilt() ->
         player = await begun(host, rate=0.0)
         await observed(player.step("a"))
         (server,) = child_pids()[:1]
-        for pid in set(below()) - {server}:
-            os.kill(pid, 9)
+        kill_and_wait(list({*below()} - {server}))
         await asyncio.wait_for(count_becomes(1), PATIENCE_S)
         assert (await observed(player.step("a"))).reward is not None
 
@@ -128,8 +128,14 @@ def channels(pid: int) -> set[str]:
     """Its sockets that a supervisor takes for a conversation: all but that over which episodes ask for host services."""
     rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
     asking = {f"socket:[{row[6]}]" for row in rows if int(row[4]) == socket.SOCK_SEQPACKET}
-    links = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
-    return {name for name in links if name.startswith("socket:")} - asking
+    return {name for name in open_files(pid) if name.startswith("socket:")} - asking
+
+
+def open_files(pid: int) -> Iterator[str]:
+    """But for those that it closes meanwhile."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            yield os.readlink(link)
 
 
 async def test_what_an_episode_forked_does_not_hide_that_all_of_them_are_gone() -> None:

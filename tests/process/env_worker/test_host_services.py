@@ -2,8 +2,6 @@
 
 import asyncio
 import importlib.util
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from tests.support.crowd import below
 from tests.support.hosting import Player, hosting, observed, refused
 from tests.support.interacting import spec
 from tests.support.lent_environments import MARK, Cells, CellsLater, become, pids_called
+from tests.support.processes import kill_and_wait
 from tests.support.tutorial import block_with
 
 import warren.environment
@@ -89,8 +88,7 @@ async def test_nothing_is_left_running_when_its_process_is_killed(
         await answered(player, MARK.format(name))
         step = asyncio.create_task(player.step("while True: pass")) if is_busy else None
         await become(lambda: len(pids_called(name)) == 1 + is_busy)
-        for pid in below():
-            os.kill(pid, signal.SIGKILL)
+        kill_and_wait(below())  # whoever dies with a parent may be gone before its turn
         await become(lambda: not pids_called(name))
         if step is not None:
             assert (await refused(step)).kind is FailureKind.ENVIRONMENT_CRASHED

@@ -1,15 +1,17 @@
 """The environment `android_world` on an env worker's host, whose processes are killed in the middle of episodes."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from tests.support.brokers import eventually
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import spec
 from tests.support.phones import Phone, config, name_in, opened, phones, told, typed
-from tests.support.processes import children
+from tests.support.processes import children, kill_and_wait
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
@@ -33,6 +35,10 @@ async def observed(player: Player, *actions: str) -> list[Observed]:
     answers = [await player.reset(), *[await player.step(action) for action in actions]]
     assert all(isinstance(answer, Observed) for answer in answers), answers
     return [answer for answer in answers if isinstance(answer, Observed)]
+
+
+async def is_judging(phone: Phone) -> bool:
+    return any("/task/score" in asked for asked in await phone.asked())
 
 
 def goal_of(first: Observed) -> str:
@@ -60,9 +66,12 @@ async def test_an_episode_whose_process_is_killed_frees_its_slot_and_is_tried_ag
         player = episode(host, phone)
         await observed(player, opened("Contacts"))
         (child,) = child_pids()
-        for pid in children(child):
-            os.kill(pid, signal.SIGKILL)
-        crashed = await player.step(told("complete"))
+        await phone.switch(holds="/task/score")
+        step = asyncio.ensure_future(player.step(told("complete")))
+        await eventually(lambda: is_judging(phone))
+        kill_and_wait(children(child))
+        crashed = await step
+        await phone.switch()
         again = episode(host, phone)
         (first,) = await observed(again)
         turns = [

@@ -1,13 +1,11 @@
 """A box in the place of a container: commands, files and limits, asked as the programs of foreign packages do."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from tests.support.processes import children
+from tests.support.processes import children, kill_and_wait
 
 from warren_env_worker.foreign.box.walls import walls
 from warren_env_worker.foreign.programs.box import Box, BoxLost, Ended, packed_as
@@ -104,8 +102,7 @@ async def test_one_that_is_lost_fails_what_is_asked(box: Box) -> None:
     asked = asyncio.create_task(bash(box, "echo begun > /begun; sleep 1000"))
     while (await bash(box, "cat /begun")).status != 0:
         pass
-    for below in children(box.pid):
-        os.kill(below, signal.SIGKILL)
+    kill_and_wait(children(box.pid))
     with pytest.raises(BoxLost):
         await asked
     with pytest.raises(BoxLost):

@@ -4,14 +4,13 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.hosting import Player, child_pids, hosting, observed, refused
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import until_dead
+from tests.support.processes import descendants, until_dead
 
 from warren.errors import ConfigurationError
 from warren_env_worker.host.host import Host
@@ -30,16 +29,9 @@ async def begun(host: Host) -> tuple[Player, list[int]]:
     """An episode whose program has asked, and all processes of its box."""
     player = Player(host, spec("lasting"))
     await observed(player.reset())
-    boxes = [pid for child in child_pids() for pid in below(child)]
+    boxes = [pid for child in child_pids() for pid in descendants(child)]
     assert len(boxes) >= 4, "bubblewrap, process 1, the program, what it left, and who asks"
     return player, boxes
-
-
-def below(process: int) -> Iterator[int]:
-    for listed in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in map(int, listed.read_text().split()):
-            yield child
-            yield from below(child)
 
 
 async def test_a_program_s_end_leaves_nothing_of_its_box() -> None:
