@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.support.lent_environments import become
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import children, is_alive, until_dead
 
@@ -15,20 +16,38 @@ from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer
 
 PROGRAM = "tests.support.forked_program"
+HANGING_UP = """
+import os, pathlib, time
+os.closerange(3, 100)
+told = pathlib.Path(__file__).with_name("telling")
+told.write_text(str(os.getpid()))
+told.rename(told.with_name("hung up"))
+time.sleep(3600)
+"""
+"""What a fork server imports."""
 VARIABLES = {**harmless_variables(), "PYTHONPATH": str(Path(__file__).parents[3])}
 
 
 @pytest.fixture
 async def server() -> AsyncGenerator[ForkServer]:
-    others = children(os.getpid())  # servers that the session's tests share
+    others = children(
+        os.getpid()
+    )  # servers that the session's tests share, and what is reaped late
     server = ForkServer([PROGRAM], VARIABLES)
     yield server
     await server.close()
-    assert children(os.getpid()) == others
+    assert {*children(os.getpid())} <= {*others}
 
 
 async def start(server: ForkServer) -> Child:
     return await asyncio.wait_for(Child.fork(server, "the child", PROGRAM), PATIENCE_S)
+
+
+async def starting_by(server: ForkServer) -> "asyncio.Task[Child]":
+    """A start that the running server was asked for: before it waits for the first time, it asks."""
+    starting = asyncio.create_task(Child.fork(server, "the child", PROGRAM))
+    await asyncio.sleep(0)
+    return starting
 
 
 async def ask(child: Child, question: bytes) -> int:
@@ -76,13 +95,29 @@ async def test_whoever_waits_for_it_when_it_is_killed_has_a_child_that_was(
     first = await start(server)
     pid = await ask(first, b"parent")
     os.kill(pid, signal.SIGSTOP)
-    starting = asyncio.create_task(start(server))
-    await asyncio.sleep(0)  # the order is on its way
+    starting = await starting_by(server)
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(ChildDied) as death:
         await starting
     assert death.value.was_killed
     await death_of(first)
+
+
+async def test_whoever_asks_it_as_it_dies_has_a_child_that_was_killed(tmp_path: Path) -> None:
+    """A process that is killed hangs up a moment before anybody can tell that it has ended."""
+    (tmp_path / "hanging_up.py").write_text(HANGING_UP)
+    variables = VARIABLES | {"PYTHONPATH": f"{VARIABLES['PYTHONPATH']}:{tmp_path}"}
+    server = ForkServer(["hanging_up"], variables)
+    asked_before = await starting_by(server)
+    told = tmp_path / "hung up"
+    await become(told.exists)
+    asked = await starting_by(server)
+    os.kill(int(told.read_text()), signal.SIGKILL)
+    for starting in (asked_before, asked):
+        with pytest.raises(ChildDied) as death:
+            await starting
+        assert death.value.was_killed
+    await server.close()
 
 
 async def test_one_that_does_not_fork_in_time_is_killed_and_followed_by_another() -> None:
@@ -102,8 +137,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(server: ForkServer) -
     first = await start(server)
     pid = await ask(first, b"parent")
     os.kill(pid, signal.SIGSTOP)
-    starting = asyncio.create_task(start(server))
-    await asyncio.sleep(0)
+    starting = await starting_by(server)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting

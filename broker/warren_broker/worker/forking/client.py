@@ -169,7 +169,8 @@ class _Running:
         order = Fork(id=next(self._ids), module=module, name=name, variables=dict(variables))
         asked = self._asked[order.id] = self._loop.create_future()
         try:
-            socket.send_fds(self._ours, [order.model_dump_json().encode()], descriptors)
+            with contextlib.suppress(ConnectionError):  # it has hung up: its end is heard, too
+                socket.send_fds(self._ours, [order.model_dump_json().encode()], descriptors)
             self._unannounced.add(order.id)
             return await asked
         except asyncio.CancelledError:
