@@ -45,7 +45,6 @@ def test_what_is_right_passes(environment: type[checked.Fine], config: Config) -
         (checked.GlobalChance, "global random state", "draws from the global `random`"),
         (checked.Inverted, "beat junk", "junk scores 1 at best"),
         (checked.Fragile, "beat junk", "the answer '' makes it fail: IndexError"),
-        (checked.Slow, "within their limits", "less than half of the limit of step() is left"),
         (checked.Hanging, "it can be played", "in reset: time.sleep(3600)"),
         (checked.Stubborn, "it can be played", "in step: time.sleep(3600)"),
         (checked.Awaiting, "it can be played", "in _fetch: await asyncio.sleep(3600)"),
@@ -59,6 +58,18 @@ def test_what_is_wrong_is_found(environment: type[checked.Fine], what: str, told
     assert found.mark is Mark.BAD
     assert told in found.told
     checked.Hoarding.kept.clear()
+
+
+@pytest.mark.slow
+def test_a_call_that_leaves_little_of_its_limit_is_found() -> None:
+    of_limits = "calls are well within their limits"
+
+    def begin(what: str) -> None:
+        checked.Slow.is_slow = what == of_limits
+
+    findings = {f.what: f for f in run_checks(Probe(checked.Slow, {}, "train"), begin)}
+    assert findings[of_limits].mark is Mark.BAD
+    assert "less than half of the limit of step() is left" in findings[of_limits].told
 
 
 def test_a_constant_reward_of_0_without_demonstrations_is_named_and_no_fault() -> None:
