@@ -1,4 +1,4 @@
-"""The HTTP server that agents call: one for each process that hosts them, on this machine's own address.
+"""The HTTP server that agents call: one for each event loop that hosts them, on this machine's own address.
 
 A call of one of the agent's `other_models` is passed on; any other one is a turn of the policy. Invariants: a key belongs to one episode and stands for it; any other key is refused, and that of an episode
 that has ended is told so. Whoever hangs up leaves its question to be asked again.
@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import secrets
 import socket
+import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -180,8 +181,8 @@ def _refused(dialect: Dialect, refusal: Refusal) -> web.Response:
     return _json(body, refusal.status)
 
 
-class _Holder:
-    """The endpoint of this process; a forked one has its own."""
+class _Holder(threading.local):
+    """The endpoint of the event loop that a thread runs; a forked process has its own."""
 
     def __init__(self) -> None:
         self._endpoint: Endpoint | None = None
@@ -190,7 +191,7 @@ class _Holder:
 
     async def get(self) -> Endpoint:
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # the first one here, or the first in this process
+        if self._loop is not loop:  # the first one of this thread, or of this process
             self._loop, self._endpoint, self._starting = loop, None, asyncio.Lock()
         assert self._starting is not None
         async with self._starting:
@@ -210,7 +211,7 @@ _holder = _Holder()
 
 
 async def endpoint() -> Endpoint:
-    """The one of this process and its event loop, which serves from now on."""
+    """The one of this event loop, which serves from now on."""
     return await _holder.get()
 
 

@@ -24,6 +24,7 @@ import re
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
@@ -268,14 +269,18 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
         if not done.done():
             how(outcome)
 
+    def tell(how: Callable[[Any], None], outcome: object) -> None:
+        with suppress(RuntimeError):  # the event loop is closed: nobody waits for it any more
+            loop.call_soon_threadsafe(settle, how, outcome)
+
     def run() -> None:
         try:
             result = function()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it is told
             told = error if isinstance(error, Exception) else AgentFailed(f"it raised {error!r}")
-            loop.call_soon_threadsafe(settle, done.set_exception, told)
+            tell(done.set_exception, told)
         else:
-            loop.call_soon_threadsafe(settle, done.set_result, result)
+            tell(done.set_result, result)
 
     threading.Thread(target=run, name="agent", daemon=True).start()
     return await done
