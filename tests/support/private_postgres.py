@@ -86,7 +86,9 @@ class PrivatePostgres:
 
     def kill(self) -> None:
         """`kill -9` for the server and all its processes, which share its memory."""
-        workers = children(self.process.pid)
+        signal_group(self.process, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        workers = children(self.process.pid)  # and it starts no more of them
         signal_group(self.process, signal.SIGKILL)
         self.process.wait()
         kill_and_wait(workers)

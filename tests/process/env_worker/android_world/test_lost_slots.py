@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
+from tests.support.environments import LIMIT_S
 from tests.support.phones import Phone, Using, config, name_in, opened, phones, told, typed, using
 
 from warren.environment import Context, NotReplayable
@@ -54,7 +55,8 @@ async def played_on(servers: Sequence[Phone]) -> Phone:
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_an_episode_goes_on_where_its_server_is_lost(fault: Fault) -> None:
-    async with phones(2) as servers, using(servers, answer_s=2.0) as episode:
+    answer_s = LIMIT_S if fault is hanging else 60.0
+    async with phones(2) as servers, using(servers, answer_s=answer_s) as episode:
         await episode.do(opened("Contacts"))
         lost = await played_on(servers)
         (other,) = [phone for phone in servers if phone is not lost]
