@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.chaos.plan import make_plan
 from tests.chaos.site import new_home, open_site
 from tests.chaos.storm import Report, weather
+from tests.support.processes import until_none
 
 GAP_S = 1.2
 MAX_MODELS = 3
@@ -21,8 +22,11 @@ async def storm(folder: Path, n_faults: int, seed: int, *, gap_s: float = GAP_S)
     ) as site:
         report = await weather(site, make_plan(seed, n_faults, gap_s=gap_s), seed=seed)
         await asyncio.to_thread(site.stop)
-        left = site.left_behind()
-        assert not left, f"processes left behind: {left}; before that:\n{report}"
+        try:
+            await until_none(site.left_behind)
+        except AssertionError as error:
+            error.add_note(f"before that:\n{report}")
+            raise
     return report
 
 

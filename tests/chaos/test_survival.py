@@ -29,6 +29,7 @@ from tests.chaos.storm import (
 )
 from tests.chaos.zombies import asleep, holders_of, settled, until_passed_on
 from tests.support.patience import PATIENCE_S, several_waits
+from tests.support.processes import until_none
 
 from warren import Event, Run
 from warren_schemas.events import StateChanged, StepCompleted
@@ -241,8 +242,4 @@ async def test_nothing_is_left_behind(site: Site) -> None:
     await until_tidy(site)
     await in_the_end(lambda: check_store(site.store_url))
     await asyncio.to_thread(site.stop)
-
-    async def is_alone() -> bool:
-        return not site.left_behind()
-
-    await eventually(is_alone)
+    await until_none(site.left_behind)

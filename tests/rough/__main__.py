@@ -15,6 +15,7 @@ from tests.rough.faults import Faults
 from tests.support.deployment import Site, connected
 from tests.support.private_postgres import PrivatePostgres
 from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import until_none
 
 from warren import Client
 from warren_schemas.control import WorkerRole
@@ -51,7 +52,7 @@ async def rough(
             await nothing_is_held(client, rabbit)
     finally:
         await asyncio.to_thread(site.stop)
-    assert not (left := processes_of(site.home)), f"processes are left: {left}"
+    await until_none(lambda: processes_of(site.home))
     return faults, found
 
 

@@ -194,6 +194,16 @@ async def until_dead(pid: int) -> None:
             loop.remove_reader(process)
 
 
+async def until_none(left: Callable[[], Sequence[object]]) -> None:
+    """Return when no process is left, for some die a moment after their parents. Raises `AssertionError` with those that stay."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while left():  # noqa: ASYNC110 - the kernel tells nobody but their parents
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"processes are left: {left()}") from None
+
+
 @contextlib.contextmanager
 def _pidfd(pid: int) -> Generator[int]:
     descriptor = os.pidfd_open(pid)

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from tests.ecosystems.mcp.serving import (
@@ -99,9 +98,7 @@ def _fork_server() -> int:
 
 def _stdio_servers() -> list[int]:
     """Children of any thread of the episodes' processes."""
-    tasks = [Path(f"/proc/{pid}/task") for pid in children(_fork_server())]
-    listed = [path.read_text() for task in tasks for path in task.glob("*/children")]
-    return [int(pid) for pids in listed for pid in pids.split()]
+    return [server for pid in children(_fork_server()) for server in children(pid)]
 
 
 async def _kill_stdio_servers() -> None:
