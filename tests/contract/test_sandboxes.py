@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 from tests.support.container_images import IMAGE, podman_with_image
-from tests.support.lent_environments import MARK, become, pids_called
+from tests.support.lent_environments import MARK, a_name, become, pids_called
 from tests.support.patience import several_waits
 
 from warren.host_services import CellStatus, SandboxFailed, SandboxLimits, SandboxSettings
@@ -99,7 +99,7 @@ async def test_nothing_is_left_once_it_is_closed_or_its_owner_is_killed(
 ) -> None:
     if settings.tier == "monty":
         pytest.skip("its cells can't be given a name, for they reach no system call")
-    name = f"c-{settings.tier}"
+    name = a_name()
     sandbox = await Sandboxes(settings, TRUSTED).open()
     await sandbox.run(MARK.format(name), 60.0)
     assert pids_called(name)

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import aiohttp
+from tests.support.environments import LIMIT_S
 
 from warren import Agent, AgentEnv, CommandAgent
 from warren.agents.environment import ENDPOINT
@@ -43,7 +44,7 @@ class Troubled(AgentEnv):
     """Does what agents should not."""
 
     name = "troubled"
-    limits = Limits(reset_s=20.0, step_s=2.0)
+    limits = Limits(reset_s=60.0, step_s=LIMIT_S)
 
     def __init__(self, how: str) -> None:
         self.how = how

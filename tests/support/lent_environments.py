@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,11 @@ from warren.host_services import CellResult, SandboxSettings
 
 MARK = "import ctypes; _ = ctypes.CDLL(None).prctl(15, b'{}', 0, 0, 0)"
 """A cell that gives its session's process a name of at most 15 characters, by which it is found from outside."""
+
+
+def a_name() -> str:
+    """That no process has by now, of this session of tests or of another."""
+    return f"c-{secrets.token_hex(6)}"
 
 
 def pids_called(name: str) -> list[int]:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import pytest_asyncio
 from tests.support.conversations import SCRIPTS, SURFACES
+from tests.support.environments import LIMIT_S
 from tests.support.episodes import policy
 from tests.support.hosting import Player, hosting, observed, playing, refused
 from tests.support.interacting import endings, spec, start, start_all
@@ -150,7 +151,7 @@ async def test_a_plain_function_and_a_program_are_agents(hub: MemoryHub) -> None
     [
         ("never asks", FailureKind.ENVIRONMENT_ERROR, "never called the model"),
         ("raises", FailureKind.ENVIRONMENT_ERROR, "RuntimeError: it broke"),
-        ("waits", FailureKind.ENVIRONMENT_TIMEOUT, "took longer than 2 s"),
+        ("waits", FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {LIMIT_S:g} s"),
         ("gives nothing", FailureKind.NO_REWARD, "gave no reward at any turn"),
     ],
 )

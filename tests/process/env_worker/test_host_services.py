@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from tests.support.crowd import below
+from tests.support.environments import LIMIT_S
 from tests.support.hosting import Player, hosting, observed, refused
 from tests.support.interacting import spec
-from tests.support.lent_environments import MARK, Cells, CellsLater, become, pids_called
+from tests.support.lent_environments import MARK, Cells, CellsLater, a_name, become, pids_called
 from tests.support.processes import kill_and_wait
 from tests.support.tutorial import block_with
 
@@ -67,7 +68,7 @@ async def test_an_episode_that_is_rebuilt_elsewhere_sees_the_same(class_name: st
 
 @pytest.mark.parametrize("class_name", CLASSES)
 async def test_sessions_end_with_their_episode(class_name: str) -> None:
-    name = f"end-{class_name}"
+    name = a_name()
     async with hosting(reference(class_name)) as host:
         player = await begun(host)
         await answered(player, MARK.format(name))
@@ -82,7 +83,7 @@ async def test_sessions_end_with_their_episode(class_name: str) -> None:
 async def test_nothing_is_left_running_when_its_process_is_killed(
     class_name: str, *, is_busy: bool
 ) -> None:
-    name = f"k-{class_name}-{is_busy:d}"
+    name = a_name()
     async with hosting(reference(class_name)) as host:
         player = await begun(host)
         await answered(player, MARK.format(name))
@@ -106,7 +107,9 @@ async def test_a_process_that_asked_is_kept_for_the_next_episode() -> None:
 
 @pytest.mark.parametrize("class_name", ["Cells", "CellsLater"])
 async def test_the_operators_policy_holds(class_name: str) -> None:
-    policy = OperatorPolicy.model_validate({"sandbox": {"limits": {"cell_s": 2, "memory_mib": 64}}})
+    policy = OperatorPolicy.model_validate(
+        {"sandbox": {"limits": {"cell_s": 10, "memory_mib": 64}}}
+    )
     async with hosting(reference(class_name), policy=policy) as host:
         player = await begun(host)
         assert (await answered(player, "bytearray(100 << 20)")).startswith(("error: ", "memory: "))
@@ -123,7 +126,7 @@ async def test_the_operators_policy_holds(class_name: str) -> None:
 
 async def test_a_cell_is_stopped_where_the_settings_say() -> None:
     async with hosting(reference("CellsLater")) as host:
-        player = await begun(host, sandbox={"limits": {"cell_s": 0.5}})
+        player = await begun(host, sandbox={"limits": {"cell_s": LIMIT_S}})
         assert await answered(player, "while True: pass") == "timeout: "
         assert await answered(player, "x") == "ok: 6\n"
 
@@ -140,12 +143,12 @@ async def test_many_episodes_ask_at_once() -> None:
 
 @pytest.mark.parametrize("environment", [Cells, CellsLater])
 def test_play_lends_them_as_well_and_leaves_nothing(environment: type[Env]) -> None:
-    name = f"p-{environment.__name__}"
+    name = a_name()
     said = iter([MARK.format(name), "x * 7", "verify 0.5 1/2", "stop"])
     episode = play(environment(), lambda _: next(said))
     shown = [message.content for message in episode.messages if message.role == "user"]
     assert shown == ["ok: ", "ok: ", "ok: 42\n", "equal"]
-    assert pids_called(name) == []
+    asyncio.run(become(lambda: not pids_called(name)))
 
 
 def test_play_says_what_is_wrong_with_settings() -> None:

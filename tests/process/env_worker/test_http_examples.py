@@ -1,7 +1,6 @@
 """The servers of examples/http_environment, as their processes: played, killed in mid-episode, checked."""
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.support.processes import start_program
+from tests.support.patience import PATIENCE_S
+from tests.support.processes import free_port, start_program
 
 from warren.environment import Context
 from warren_env_worker.check.conformance import Looks
@@ -32,12 +32,6 @@ def node() -> str:
 def command(request: pytest.FixtureRequest) -> list[str]:
     program = sys.executable if request.param == "py" else node()
     return [program, str(EXAMPLES / f"server.{request.param}")]
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 @asynccontextmanager
@@ -77,7 +71,7 @@ async def test_an_episode_survives_the_death_of_its_server(command: list[str]) -
 
 async def test_it_keeps_to_the_protocol(command: list[str]) -> None:
     async with running(command, free_port()) as url:
-        server = EnvServer(TRUSTED.service(url, None), patience_s=5.0, answer_s=10.0)
+        server = EnvServer(TRUSTED.service(url, None), patience_s=PATIENCE_S, answer_s=PATIENCE_S)
         try:
             findings = [finding async for finding in Looks(server, {}, "train").findings()]
         finally:

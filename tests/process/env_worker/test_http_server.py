@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.support.brokers import eventually
+from tests.support.patience import PATIENCE_S
 
 from warren.environment import Context, NoDemonstrations
 from warren.errors import ConfigurationError
@@ -49,7 +50,7 @@ async def post(session: aiohttp.ClientSession, key: str, turn: int, action: str)
 
 async def test_it_keeps_to_the_protocol() -> None:
     async with served() as url:
-        server = EnvServer(TRUSTED.service(url, None), patience_s=5.0, answer_s=10.0)
+        server = EnvServer(TRUSTED.service(url, None), patience_s=PATIENCE_S, answer_s=PATIENCE_S)
         found = [each async for each in Looks(server, {"n_turns": 2}, "train").findings()]
         await server.close()
     assert len(found) == 7
