@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from tests.support.base_models import even_model, tiny_models
 from tests.support.engines import EXACT, Bench, bench, completed, gap
 from tests.support.sampling import prompt, reference_logprobs, restricted
@@ -9,7 +10,7 @@ from tests.support.sampling import prompt, reference_logprobs, restricted
 from warren_gpu_worker.sampler.engines.port import Refusal, Request
 from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind, FinishReason
-from warren_schemas.token_options import TokenOptions
+from warren_schemas.token_options import Targets, TokenOptions
 
 __all__ = ["bench", "even_model", "tiny_models"]
 
@@ -169,6 +170,82 @@ def test_logprobs_of_prompts_are_a_plain_forwards(bench: Bench) -> None:
     top_TK = told.top_logprobs_S.reshape(300, 3)
     np.testing.assert_allclose(top_TK[1:], best.values, atol=EXACT)
     assert (told.top_ids_S.reshape(300, 3)[1:, 0] == best.indices[:, 0].numpy()).mean() > 0.99
+
+
+def asked_of_prompt(bench: Bench, options: TokenOptions, temperature: float) -> Request | Refusal:
+    """A prompt of 300 tokens, and its answer."""
+    key = bench.key()
+    bench.engine.load(key, 0, None)
+    ids_T = prompt(np.random.default_rng(3), 300)
+    sampling = Sampling(max_tokens=1, temperature=temperature)
+    asked = Request(bench.new_id(), key, ids_T, sampling, options=options)
+    refused = bench.engine.add_requests([asked])
+    return refused[0] if refused else bench.finish()[asked.id]
+
+
+def is_vllms(answer: Request | Refusal) -> bool:
+    return isinstance(answer, Refusal) and "vLLM" in answer.reason
+
+
+def test_logprobs_of_tokens_that_are_not_in_the_prompt_are_a_plain_forwards(bench: Bench) -> None:
+    rng = np.random.default_rng(4)
+    places_S, ids_S = rng.integers(1, 300, 500), rng.integers(0, 56, 500)
+    targets = Targets(
+        n_tokens=300, places_S=places_S.astype(np.int32), target_ids_S=ids_S.astype(np.int32)
+    )
+    answer = asked_of_prompt(bench, TokenOptions(targets=targets), temperature=0.3)
+    if is_vllms(answer):
+        return
+    done = completed(answer)
+    plain = Request(0, done.policy, done.prompt_ids_T[:1], Sampling())
+    logprobs_TV = reference_logprobs(bench.base, plain, done.prompt_ids_T[1:])
+    assert done.prompt_logprobs is not None
+    own_S = logprobs_TV[places_S - 1, ids_S]
+    np.testing.assert_allclose(done.prompt_logprobs.target_logprobs_S, own_S, atol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "token", "reason"),
+    [(299, 7, "the targets have 298 rows"), (300, 56, "the token 56 is a target")],
+)
+def test_targets_that_dont_fit_are_refused(
+    bench: Bench, n_tokens: int, token: int, reason: str
+) -> None:
+    one, target = np.array([1], np.int32), np.array([token], np.int32)
+    targets = Targets(n_tokens=n_tokens, places_S=one, target_ids_S=target)
+    answer = asked_of_prompt(bench, TokenOptions(targets=targets), temperature=1.0)
+    assert isinstance(answer, Refusal)
+    assert answer.kind is FailureKind.INVALID_REQUEST and reason in answer.reason
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+def test_tokens_are_drawn_at_each_place_of_a_prompt(bench: Bench, temperature: float) -> None:
+    options = TokenOptions(n_drawn_prompt=20, seed=6)
+    answer = asked_of_prompt(bench, options, temperature)
+    if is_vllms(answer):
+        return
+    done = completed(answer)
+    told = done.prompt_logprobs
+    assert told is not None
+    plain = Request(0, done.policy, done.prompt_ids_T[:1], Sampling())
+    logprobs_TV = reference_logprobs(bench.base, plain, done.prompt_ids_T[1:])
+    ids_TK = torch.tensor(told.drawn_ids_S.tolist()).reshape(300, 20)[1:]
+    own_TK = logprobs_TV.gather(1, ids_TK).numpy()
+    np.testing.assert_allclose(told.drawn_logprobs_S.reshape(300, 20)[1:], own_TK, atol=EXACT)
+    if temperature == 0:
+        best_T = logprobs_TV.max(-1).values.numpy()
+        np.testing.assert_allclose(own_TK, np.repeat(best_T[:, None], 20, 1), atol=EXACT)
+        return
+    weights_TV = (logprobs_TV / temperature).softmax(-1)
+    mean_T = (weights_TV * logprobs_TV).sum(-1)
+    variance_T = (weights_TV * logprobs_TV**2).sum(-1) - mean_T**2
+    error = np.abs(own_TK.mean(1) - mean_T.numpy()).mean()
+    assert error < 2 * float((variance_T / 20).sqrt().mean()), (
+        "the draws are of another distribution"
+    )
+    again = completed(asked_of_prompt(bench, options, temperature)).prompt_logprobs
+    assert again is not None
+    np.testing.assert_array_equal(again.drawn_ids_S, told.drawn_ids_S)
 
 
 def test_a_seed_gives_the_same_tokens_whoever_decodes_beside_it(bench: Bench) -> None:

@@ -3,22 +3,15 @@
 
 import copy
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from peft import LoraConfig, PeftModel, get_peft_model
-from tests.support.engines import ENGINES, completed, opened
 from tests.support.sampling import nudged, with_weights
+from tests.support.seeing_engines import EXACT, Bench, Talk, bench, finished, gap
 from tests.support.seeing_models import (
-    BEGIN,
-    BOS,
-    END,
-    EOS,
     IMAGE,
     blank,
     in_base64,
@@ -28,88 +21,18 @@ from tests.support.seeing_models import (
 )
 from transformers import PreTrainedModel
 
-from warren_gpu_worker.base_models.loading import load_base, load_tokenizer
-from warren_gpu_worker.base_models.vision_inputs import MAX_PIXELS, Placed, VisionInputs
-from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns
-from warren_gpu_worker.sampler.child.image_cache import ImageCache
-from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
-from warren_gpu_worker.sampler.child.renderer import Renderer
-from warren_gpu_worker.sampler.child.turns import Answer, Turns
-from warren_gpu_worker.sampler.engines.port import MAX_IMAGES, Engine, PolicyKey, Refusal, Request
-from warren_gpu_worker.sampler.messages import (
-    FinishedTurn,
-    Images,
-    Message,
-    Orders,
-    PolicySource,
-    TurnRequest,
-)
-from warren_gpu_worker.settings import EngineName
+from warren_gpu_worker.base_models.vision_inputs import MAX_PIXELS, Placed
+from warren_gpu_worker.sampler.engines.port import MAX_IMAGES, Refusal, Request
+from warren_gpu_worker.sampler.messages import Orders
 from warren_gpu_worker.weights import PolicyFiles, view_policy
-from warren_schemas.config import Sampling
 from warren_schemas.episode import FailureKind
 
-__all__ = ["seeing_model"]
+__all__ = ["bench", "seeing_model"]
 
-EXACT = 1e-3
 OTHER = 0.01
 """A difference that another image makes, and rounding never does."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # vLLM's own, raised between our lines
-
-
-@dataclass
-class Bench:
-    engine: Engine
-    folder: str
-    vision: VisionInputs
-    base: PreTrainedModel
-    n_requests: int = 0
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
-
-    def key(self) -> PolicyKey:
-        """A policy that no other test has used."""
-        self.n_requests += 1
-        return PolicyKey(f"model_{self.n_requests}")
-
-    def request(
-        self, policy: PolicyKey, files: list[bytes], n_text: int = 6, max_tokens: int = 10
-    ) -> Request:
-        """Text, then each image with text behind it; not submitted."""
-        parts: list[NDArray[np.int32]] = [np.array([BOS, *self.text(n_text)], np.int32)]
-        placed: list[Placed] = []
-        for file in files:
-            picture = self.vision.see(file)
-            placed.append(Placed(sum(part.size for part in parts) + 1, picture))
-            shown = [BEGIN, *[IMAGE] * picture.n_tokens, END, *self.text(n_text)]
-            parts.append(np.array(shown, np.int32))
-        self.n_requests += 1
-        sampling = Sampling(max_tokens=max_tokens)
-        prompt = np.concatenate(parts)
-        return Request(self.n_requests, policy, prompt, sampling, pictures=tuple(placed))
-
-    def text(self, n: int) -> list[int]:
-        return self.rng.integers(7, 60, n).tolist()
-
-    def finish(self, requests: list[Request]) -> dict[int, Request | Refusal]:
-        refused = self.engine.add_requests(requests)
-        answers: dict[int, Request | Refusal] = {refusal.id: refusal for refusal in refused}
-        while self.engine.has_work:
-            answers |= {answer.id: answer for answer in self.engine.step()}
-        return answers
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def bench(request: pytest.FixtureRequest, seeing_model: str) -> Iterator[Bench]:
-    vision = VisionInputs(seeing_model)
-    with opened(cast(EngineName, request.param), seeing_model, vision) as engine:
-        yield Bench(engine, seeing_model, vision, load_base(seeing_model))
-
-
-def gap(model: PreTrainedModel, request: Request, answer: Request | Refusal) -> float:
-    """The largest difference of a told logprob from the model's own."""
-    done = completed(answer)
-    return float(np.abs(done.logprobs_T - seeing_logprobs(model, request, done.ids_T)).max())
 
 
 def test_logprobs_are_a_plain_forwards_for_text_and_images_side_by_side(bench: Bench) -> None:
@@ -189,51 +112,6 @@ def test_new_weights_of_the_vision_tower_are_looked_through(bench: Bench) -> Non
         done = bench.finish([request])
         model = with_weights(bench.base, weights)
         assert gap(model, request, done[request.id]) < EXACT
-
-
-class Talk:
-    """The text layer on the engine, with turns asked for one by one or together."""
-
-    def __init__(self, bench: Bench) -> None:
-        renderer = Renderer(load_tokenizer(bench.folder), [EOS])
-        renderer.check_images(IMAGE)
-        accepted = AcceptedTurns()
-        policy_loader = PolicyLoader(bench.engine, accepted, lambda _: None)
-        self.image_cache = ImageCache(bench.vision)
-        self.turns = Turns(bench.engine, accepted, policy_loader, renderer, frozenset({EOS}), IMAGE)
-        self.source = PolicySource(bench.key(), 0, None)
-        self._bench = bench
-
-    def turn(
-        self,
-        messages: list[Message],
-        files: list[str],
-        ids_T: NDArray[np.int32] | None = None,
-        mask_T: NDArray[np.uint8] | None = None,
-    ) -> TurnRequest:
-        ids_T = np.zeros(0, np.int32) if ids_T is None else ids_T
-        mask = b"" if mask_T is None else mask_T.tobytes()
-        self._bench.n_requests += 1
-        images = Images(tuple(files), mask) if files else None
-        return TurnRequest(
-            self._bench.n_requests, self.source, ids_T, tuple(messages),
-            Sampling(max_tokens=8), None, images=images,
-        )  # fmt: skip
-
-    def ask(self, *asked: TurnRequest) -> dict[int, Answer]:
-        self.turns.follow(Orders(requests=list(asked)))
-        for turn in asked:
-            if turn.images:
-                self.turns.seen(turn, self.image_cache.see(turn))
-        answers: dict[int, Answer] = {}
-        while self.turns.has_work:
-            answers |= {answer.id: answer for answer in self.turns.step()}
-        return answers
-
-
-def finished(answer: Answer) -> FinishedTurn:
-    assert isinstance(answer, FinishedTurn), answer
-    return answer
 
 
 def test_two_turns_with_an_image_each_only_append_tokens(bench: Bench) -> None:

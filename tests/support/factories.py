@@ -62,7 +62,13 @@ from warren_schemas.group_scoring import (
 )
 from warren_schemas.ids import EpisodeId, GroupId, MessageId, ModelId, RunId, WorkerId
 from warren_schemas.token_batch import TokenBatch
-from warren_schemas.token_options import PromptLogprobs, TokenOptions
+from warren_schemas.token_options import (
+    ImagePlace,
+    PromptLogprobs,
+    PromptWithImages,
+    Targets,
+    TokenOptions,
+)
 from warren_schemas.training import (
     CloseModel,
     DeleteModel,
@@ -172,12 +178,31 @@ def make_generate(**changes: Any) -> Generate:
     )
 
 
+def make_token_options() -> TokenOptions:
+    """Of a prompt with an image, and of tokens that are not in it."""
+    return TokenOptions(
+        n_drawn_prompt=2,
+        targets=Targets(
+            n_tokens=9,
+            places_S=np.array([1, 8, 8], np.int32),
+            target_ids_S=np.array([5, 0, 7], np.int32),
+        ),
+        prompt=PromptWithImages(
+            ids_T=np.array([4, 5, 6], np.int32), images=(ImagePlace(n_before=2, n_expected=6),)
+        ),
+    )
+
+
 def make_prompt_logprobs() -> PromptLogprobs:
     return PromptLogprobs(
         prompt_logprobs_T=np.array([0, -0.5], np.float32),
         n_top=1,
         top_ids_S=np.array([0, 4], np.int32),
         top_logprobs_S=np.array([0, -0.25], np.float32),
+        n_drawn=1,
+        drawn_ids_S=np.array([0, 6], np.int32),
+        drawn_logprobs_S=np.array([0, -1.5], np.float32),
+        target_logprobs_S=np.array([-2.5, -3, -0.75], np.float32),
     )
 
 
@@ -419,6 +444,7 @@ EXAMPLES: dict[type[Item], list[Item]] = {
         make_generate(
             is_plain=True, token_options=TokenOptions(end_ids=(1, 7), seed=3, n_top_prompt=1)
         ),
+        make_generate(is_plain=True, transcript=Transcript(), token_options=make_token_options()),
     ],
     Step: [
         make_step(),

@@ -47,9 +47,10 @@ class Wire:
         return (await self.post("create_sampling_session", asked))["sampling_session_id"]
 
     async def ask(self, sampler: str, number: int, prompt: list[int], **fields: Any) -> Json:
-        """The future of a sample, whose prompt comes in two chunks."""
+        """The future of a sample, whose prompt comes in two chunks, or in those that are given."""
         parts = [prompt[:1], prompt[1:]]
-        chunks = [{"type": "encoded_text", "tokens": part} for part in parts]
+        tokens = [{"type": "encoded_text", "tokens": part} for part in parts]
+        chunks = fields.pop("chunks", tokens)
         sampling = fields.pop("sampling", {"max_tokens": 6})
         status = fields.pop("status", 200)
         asked = {

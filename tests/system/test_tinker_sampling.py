@@ -131,8 +131,12 @@ async def test_logprobs_of_prompts_are_told(ann: Wire, tiny_models: dict[str, st
     top_TK = np.frombuffer(top.logprobs, "<f4").reshape(5, 2)
     assert (top_TK[0] == -99999).all()
     np.testing.assert_allclose(top_TK[1:], logprobs_TV.topk(2).values, atol=1e-3)
-    last = await ann.sample(sampler, 1, PROMPT, prompt_logprobs=True, prompt_logprobs_last_n=2)
-    np.testing.assert_array_equal(np.frombuffer(last.prompt_logprobs, "<f4"), own_T[-2:])
+    last = await ann.sample(sampler, 1, PROMPT, **asked, prompt_logprobs_last_n=2)
+    last_T = np.frombuffer(last.prompt_logprobs, "<f4")
+    np.testing.assert_array_equal(last_T, [np.nan, np.nan, np.nan, *own_T[-2:]])
+    last_TK = np.frombuffer(last.topk_prompt_logprobs.logprobs, "<f4").reshape(5, 2)
+    assert (last_TK[:3] == -99999).all()
+    np.testing.assert_array_equal(last_TK[3:], top_TK[3:])
 
 
 async def test_alternatives_to_sampled_tokens_are_told(

@@ -86,7 +86,7 @@ class Question:
         if self.options is None or number == 0:
             return self.options
         seed = None if self.options.seed is None else (self.options.seed + number) % MAX_SEED
-        return TokenOptions(end_ids=self.options.end_ids, seed=seed)
+        return TokenOptions(end_ids=self.options.end_ids, seed=seed, prompt=self.options.prompt)
 
 
 class Questions:

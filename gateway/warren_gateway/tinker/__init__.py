@@ -9,6 +9,8 @@ training        what a client asks of a trainer -> ops
 tensors         what of it are tensors -> arrays
 results         what came of ops -> the protocol's
 sampling        what a client asks of a sampler -> questions; answers -> the protocol's
+asked_prompts   what a sample goes on from: tokens and images
+chosen_tokens   tokens whose logprobs are asked for beside those of a prompt
 samples         those that are asked for, until they are fetched
 downloads       URLs that need no key
 tar             files of a folder as one

@@ -13,6 +13,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from warren_gateway.inference.questions import Answer, Question
+from warren_gateway.tinker.asked_prompts import AskedPrompt, plain, prompt_of
+from warren_gateway.tinker.chosen_tokens import targets_of, tell_drawn, tell_targets
 from warren_gateway.tinker.samples.answering import CantSample
 from warren_gateway.tinker.samples.rows import FailedSample, Sampled
 from warren_gateway.tinker.wire import messages
@@ -28,12 +30,9 @@ from warren_schemas.episode import (
 from warren_schemas.text.explain import explain
 from warren_schemas.tinker.requests import Sample, SampleParams
 from warren_schemas.token_options import MAX_SEED, MAX_TOP, PromptLogprobs, TokenOptions
-from warren_schemas.transcript import NOT_SAMPLED, Tokens, Transcript
 
 _NO_LIMIT = 1 << 30
 """More tokens than any context; the engine stops where the context ends."""
-MOST_PROMPT_TOKENS = 256 * 1024
-"""13 bytes of each travel in a message, and an answer is longer than its prompt."""
 _USERS = (
     FailureKind.CONTEXT_LENGTH,
     FailureKind.INVALID_REQUEST,
@@ -50,19 +49,15 @@ def question_of(asked: Sample, policy: PolicyRef) -> Question:
 
 
 def _question(asked: Sample, policy: PolicyRef) -> Question:
-    _require_known(asked)
-    ids = [token for chunk in asked.prompt.chunks for token in chunk.tokens]
-    if not ids:
-        raise CantSample("the prompt has no tokens")
-    if len(ids) > MOST_PROMPT_TOKENS:
-        raise CantSample(f"the prompt has {len(ids)} tokens; {MOST_PROMPT_TOKENS} are the most")
+    _require_offered(asked)
+    prompt = prompt_of(asked.prompt.chunks, asked.num_samples)
     return Question(
         policy=policy,
-        transcript=_transcript(ids),
+        transcript=prompt.transcript,
         sampling=_sampling(asked.sampling_params),
         n=asked.num_samples,
         is_plain=True,
-        options=_options(asked),
+        options=_options(asked, prompt),
     )
 
 
@@ -71,17 +66,25 @@ def about(asked: Sample, question: Question, answers: Sequence[Answer]) -> list[
     steps = [answer for answer in answers if isinstance(answer, Step)]
     if not asked.topk_sample_logprobs or len(steps) < len(answers):
         return []
-    options = TokenOptions(n_top_prompt=asked.topk_sample_logprobs)
-    alike = replace(question, n=1, sampling=Sampling(max_tokens=1), options=options)
-    return [
-        replace(alike, transcript=_transcript(step.transcript.tokens.ids_T.tolist()))
-        for step in steps
-    ]
+    alike = replace(question, n=1, sampling=Sampling(max_tokens=1))
+    return [_about_sampled(asked, alike, step) for step in steps]
+
+
+def _about_sampled(asked: Sample, alike: Question, step: Step) -> Question:
+    """Of a prompt that goes on with what was sampled."""
+    tokens, n_top = step.transcript.tokens, asked.topk_sample_logprobs
+    shown = None if alike.options is None else alike.options.prompt
+    options = TokenOptions(n_top_prompt=n_top)
+    if shown is None:
+        return replace(alike, transcript=plain(tokens.ids_T), options=options)
+    ids_T = np.concatenate([shown.ids_T, tokens.ids_T[tokens.mask_T == 1]])
+    longer = shown.model_copy(update={"ids_T": ids_T})
+    return replace(alike, options=options.model_copy(update={"prompt": longer}))
 
 
 def told(asked: Sample, answers: Sequence[Answer], more: Sequence[Answer]) -> Sampled:
-    """The protobuf message, or why there is none. `more` is what was answered about the answers: where it is a refusal,
-    as for an answer that fills the context, the answer is told without alternatives."""
+    """The protobuf message, or why there is none. `more` is what was answered about the answers: one that fills the
+    context is told without alternatives."""
     steps = list[Step]()
     for answer in answers:
         if isinstance(answer, EpisodeEnded):
@@ -91,29 +94,19 @@ def told(asked: Sample, answers: Sequence[Answer], more: Sequence[Answer]) -> Sa
     for sequence, about_it in zip(response.sequences, more, strict=False):
         if isinstance(about_it, Step):
             _tell_alternatives(sequence, about_it.prompt_logprobs)
+        elif _is_not_offered(about_it):
+            return _failed(about_it)
     return response.SerializeToString()
 
 
-def _require_known(asked: Sample) -> None:
-    for chunk in asked.prompt.chunks:
-        if chunk.type != "encoded_text":
-            raise CantSample(
-                f"the prompt has a chunk of the type {chunk.type}; there are tokens (encoded_text) alone"
-            )
-    for name, n_top in (
+def _require_offered(asked: Sample) -> None:
+    for name, n in (
         ("topk_prompt_logprobs", asked.topk_prompt_logprobs),
         ("topk_sample_logprobs", asked.topk_sample_logprobs),
-    ):
-        if not 0 <= n_top <= MAX_TOP:
-            raise CantSample(f"{name} can be 0 to {MAX_TOP}")
-    for name, wanted in (
         ("prompt_alt_tokens_k", asked.prompt_alt_tokens_k),
-        ("target_prompt_logprobs", asked.target_prompt_logprobs),
     ):
-        if wanted:
-            raise CantSample(
-                f"{name} is not offered here; topk_prompt_logprobs tells up to {MAX_TOP} tokens of a prompt"
-            )
+        if not 0 <= n <= MAX_TOP:
+            raise CantSample(f"{name} can be 0 to {MAX_TOP}")
 
 
 def _sampling(params: SampleParams) -> Sampling:
@@ -132,13 +125,16 @@ def _sampling(params: SampleParams) -> Sampling:
     )
 
 
-def _options(asked: Sample) -> TokenOptions:
-    seed = asked.sampling_params.seed
+def _options(asked: Sample, prompt: AskedPrompt) -> TokenOptions:
+    seed, targets = asked.sampling_params.seed, asked.target_prompt_logprobs
     return TokenOptions(
         end_ids=_end_ids(asked.sampling_params),
         seed=None if seed is None else seed % MAX_SEED,
         prompt_logprobs=bool(asked.prompt_logprobs),
         n_top_prompt=asked.topk_prompt_logprobs,
+        n_drawn_prompt=asked.prompt_alt_tokens_k,
+        targets=None if targets is None else targets_of(targets),
+        prompt=prompt.with_images,
     )
 
 
@@ -150,15 +146,10 @@ def _end_ids(params: SampleParams) -> tuple[int, ...] | None:
     return ids if ids or not params.stop else None
 
 
-def _transcript(ids: list[int]) -> Transcript:
-    return Transcript(
-        tokens=Tokens(
-            ids_T=np.array(ids, np.int32),
-            mask_T=np.zeros(len(ids), np.uint8),
-            logprobs_T=np.zeros(len(ids), np.float32),
-            versions_T=np.full(len(ids), NOT_SAMPLED, np.int32),
-        )
-    )
+def _is_not_offered(ended: EpisodeEnded) -> bool:
+    """Whether the samplers tell no alternatives of such a prompt."""
+    outcome = ended.outcome
+    return isinstance(outcome, Failed) and outcome.kind is FailureKind.INVALID_REQUEST
 
 
 def _failed(ended: EpisodeEnded) -> FailedSample:
@@ -184,15 +175,21 @@ def _response(asked: Sample, steps: Sequence[Step]) -> messages.SampleResponse:
 
 
 def _tell_prompt(response: messages.SampleResponse, asked: Sample, prompt: PromptLogprobs) -> None:
-    """Of all of the prompt, or of its last tokens."""
-    logprobs_T = prompt.prompt_logprobs_T.astype("<f4")
-    logprobs_T[:1] = np.nan  # nothing comes before it
-    last = asked.prompt_logprobs_last_n
-    first = 0 if last is None else max(logprobs_T.size - last, 0)
+    """Of all of the prompt, or of its last tokens; nothing comes before the first."""
+    n, last = prompt.prompt_logprobs_T.size, asked.prompt_logprobs_last_n
+    n_untold = 1 if last is None else max(n - last, 1)
     if asked.prompt_logprobs:
-        response.prompt_logprobs = logprobs_T[first:].tobytes()
-    if prompt.n_top:
-        _fill_top(response.topk_prompt_logprobs, prompt, first)
+        logprobs_T = prompt.prompt_logprobs_T.astype("<f4")
+        logprobs_T[:n_untold] = np.nan
+        response.prompt_logprobs = logprobs_T.tobytes()
+    if asked.topk_prompt_logprobs:
+        _fill_top(response.topk_prompt_logprobs, prompt, n_untold=n_untold)
+    if prompt.n_drawn:
+        tell_drawn(response.prompt_alt_tokens, prompt)
+    if asked.target_prompt_logprobs is not None:
+        tell_targets(
+            response.target_prompt_logprobs, asked.target_prompt_logprobs, prompt.target_logprobs_S
+        )
 
 
 def _tell_alternatives(sequence: messages.SampledSequence, told: PromptLogprobs | None) -> None:
@@ -203,12 +200,15 @@ def _tell_alternatives(sequence: messages.SampledSequence, told: PromptLogprobs 
         _fill_top(sequence.topk_sampled_logprobs, told, first)
 
 
-def _fill_top(top: messages.TopkLogprobs, prompt: PromptLogprobs, first: int) -> None:
-    """From the token at place `first` on."""
+def _fill_top(
+    top: messages.TopkLogprobs, prompt: PromptLogprobs, first: int = 0, *, n_untold: int = 0
+) -> None:
+    """From the token at place `first` on; cells of the first `n_untold` tokens are empty."""
+    top_ids_S, top_logprobs_S = prompt.top_ids_S.astype("<i4"), prompt.top_logprobs_S.astype("<f4")
+    top_ids_S[: n_untold * prompt.n_top] = 0
+    top_logprobs_S[: n_untold * prompt.n_top] = NOTHING
     top.k, top.length = prompt.n_top, prompt.prompt_logprobs_T.size - first
-    top.token_ids = prompt.top_ids_S[first * prompt.n_top :].astype("<i4").tobytes()
-    top_logprobs_S = prompt.top_logprobs_S.astype("<f4")
-    top_logprobs_S[: prompt.n_top] = NOTHING
+    top.token_ids = top_ids_S[first * prompt.n_top :].tobytes()
     top.logprobs = top_logprobs_S[first * prompt.n_top :].tobytes()
 
 

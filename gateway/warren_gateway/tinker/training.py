@@ -188,7 +188,9 @@ def _input_ids(datum: messages.Datum) -> NDArray[np.int32]:
     for chunk in datum.model_input:
         kind = chunk.WhichOneof("chunk")
         if kind != "encoded_text":
-            raise CantTrain(f"model_input has a chunk of the type {kind}; there are tokens alone")
+            raise CantTrain(
+                f"model_input has a chunk of the type {kind}; trainers learn from tokens alone"
+            )
         parts.append(decoded(chunk.encoded_text.tokens, "<i4", "model_input").astype(np.int32))
     if not sum(part.size for part in parts):
         raise CantTrain("model_input has no tokens")

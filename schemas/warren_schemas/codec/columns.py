@@ -19,6 +19,7 @@ from warren_schemas.fields.arrays import (
     Logprobs,
     Mask,
     MaskSizes,
+    Places,
     TokenIds,
     Versions,
     Weights,
@@ -28,7 +29,7 @@ ALIGNMENT = 8
 
 RULES: dict[str, ArrayRule] = {
     rule.name: rule
-    for array in (TokenIds, Lengths, MaskSizes, Versions, Mask, Logprobs, Weights)
+    for array in (TokenIds, Lengths, Places, MaskSizes, Versions, Mask, Logprobs, Weights)
     for rule in get_args(array)
     if isinstance(rule, ArrayRule)
 }

@@ -140,6 +140,7 @@ TokenIds = Annotated[
     NDArray[np.int32], ArrayRule("token_ids", "token ids of at least 0", _INT32, low=0)
 ]
 Lengths = Annotated[NDArray[np.int32], ArrayRule("lengths", "lengths of at least 1", _INT32, low=1)]
+Places = Annotated[NDArray[np.int32], ArrayRule("places", "places of at least 1", _INT32, low=1)]
 MaskSizes = Annotated[
     NDArray[np.int32],
     ArrayRule("mask_sizes", f"sizes of 0 to {MAX_KEPT}", _INT32, low=0, high=MAX_KEPT),

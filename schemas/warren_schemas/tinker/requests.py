@@ -77,6 +77,12 @@ class Chunk(Lenient):
 
     type: str
     tokens: Listed[Annotated[int, Field(ge=0, lt=1 << 31)]] = ()
+    data: str = ""
+    """An image's file, in base64."""
+    location: str = ""
+    """Where an image lies."""
+    expected_tokens: NonNegativeInt | None = None
+    """So many the client expects an image to have."""
 
 
 class Prompt(Lenient):
@@ -93,6 +99,16 @@ class SampleParams(Lenient):
     """Strings end a turn beside the model's own end; token ids end it in its place; none do where the list is empty."""
 
 
+class TargetTokens(Lenient):
+    """Token ids by rows, -1 where none is meant: all of them, or those that the rows list."""
+
+    data: Listed[Annotated[int, Field(ge=-1, lt=1 << 31)]]
+    dtype: Literal["int64"]
+    shape: tuple[PositiveInt, PositiveInt]
+    sparse_crow_indices: Listed[NonNegativeInt] | None = None
+    sparse_col_indices: Listed[NonNegativeInt] | None = None
+
+
 class Sample(Lenient):
     sampling_session_id: Id
     seq_id: NonNegativeInt
@@ -105,6 +121,7 @@ class Sample(Lenient):
     prompt_alt_tokens_k: WholeNumber = 0
     prompt_logprobs_last_n: NonNegativeInt | None = None
     target_prompt_logprobs: JsonValue = None
+    """`TargetTokens`, which are read where what is wrong with them can fail the future."""
 
 
 class FutureNamed(Lenient):

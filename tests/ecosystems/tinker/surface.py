@@ -138,8 +138,10 @@ class Surface:
 
     def sample(self, sampler):
         params = types.SamplingParams(max_tokens=4, temperature=1.0)
+        targets = types.TensorData(data=[-1, 9, 20, 7], dtype="int64", shape=[4, 1])
         for_each = {"num_samples": 2, "sampling_params": params}
-        self.call(sampler, "sample", prompt=PROMPT, **for_each)
+        of_prompt = {"target_prompt_logprobs": targets, "prompt_alt_tokens_k": 2}
+        self.call(sampler, "sample", prompt=PROMPT, **for_each, **of_prompt)
         self.call(sampler, "compute_logprobs", PROMPT)
         self.call(sampler, "get_base_model")
         self.call(sampler, "get_tokenizer")

@@ -5,10 +5,11 @@ import pytest
 
 from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.outcomes import Done, Request
+from warren_gateway.tinker.asked_prompts import MOST_PROMPT_TOKENS
 from warren_gateway.tinker.paths import InvalidPath, KeptPath, key_of, name_of, session_of
 from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.samples.answering import CantSample
-from warren_gateway.tinker.sampling import MOST_PROMPT_TOKENS, question_of
+from warren_gateway.tinker.sampling import question_of
 from warren_gateway.tinker.tensors import CantTrain
 from warren_gateway.tinker.training import asked
 from warren_gateway.tinker.wire import messages

@@ -32,6 +32,7 @@ ArrayRecord = _message("ArrayRecord")
 ForwardBackwardOutput = _message("ForwardBackwardOutput")
 SampledSequence = _message("SampledSequence")
 TopkLogprobs = _message("TopkLogprobs")
+PromptAltTokens = _message("PromptAltTokens")
 SampleResponse = _message("SampleResponse")
 FLOAT32, INT64, INT32 = 1, 2, 3
 STOP, LENGTH = 0, 1

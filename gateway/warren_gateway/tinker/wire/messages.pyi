@@ -95,9 +95,15 @@ class SampledSequence(Message):
     logprobs: bytes
     topk_sampled_logprobs: TopkLogprobs
 
+class PromptAltTokens(Message):
+    tokens: Tensor
+    logprobs: Tensor
+
 class SampleResponse(Message):
     sequences: Repeated[SampledSequence]
     prompt_logprobs: bytes
     topk_prompt_logprobs: TopkLogprobs
+    target_prompt_logprobs: Tensor
+    prompt_alt_tokens: PromptAltTokens
     @classmethod
     def FromString(cls, data: bytes) -> Self: ...

@@ -27,6 +27,7 @@ from warren_gpu_worker.sampler.child.renderer import Renderer, TemplateNotExtend
 from warren_gpu_worker.sampler.engines.port import MAX_IMAGES, Refusal
 from warren_gpu_worker.sampler.messages import Message, TurnRequest
 from warren_schemas.episode import FailureKind
+from warren_schemas.token_options import PromptWithImages
 
 _KEPT_BYTES = 1 << 30
 
@@ -119,6 +120,25 @@ def expanded(
     repeats_T = np.ones(ids_T.size, np.int64)
     repeats_T[is_image_T] = [picture.n_tokens for picture in pictures]
     return np.repeat(ids_T, repeats_T)
+
+
+def filled(
+    prompt: PromptWithImages, image_token: int | None, pictures: Sequence[Picture]
+) -> tuple[NDArray[np.int32], tuple[Placed, ...]]:
+    """A prompt of exact tokens with those of its images, and where each of these begins. Raises `ValueError`."""
+    if image_token is None or len(pictures) != len(prompt.images):
+        raise ValueError(f"it has {len(pictures)} images for {len(prompt.images)} places")
+    parts, places, n_own, n_images = list[NDArray[np.int32]](), list[Placed](), 0, 0
+    for number, (place, picture) in enumerate(zip(prompt.images, pictures, strict=True), 1):
+        if place.n_expected not in (None, picture.n_tokens):
+            raise ValueError(
+                f"image {number} has {picture.n_tokens} tokens, and {place.n_expected} are expected"
+            )
+        image_T = np.full(picture.n_tokens, image_token, np.int32)
+        parts += [prompt.ids_T[n_own : place.n_before], image_T]
+        places.append(Placed(place.n_before + n_images, picture))
+        n_own, n_images = place.n_before, n_images + picture.n_tokens
+    return np.concatenate([*parts, prompt.ids_T[n_own:]]), tuple(places)
 
 
 def placed(

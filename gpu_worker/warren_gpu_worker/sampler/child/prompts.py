@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warren_gpu_worker.base_models.vision_inputs import Picture, Placed
-from warren_gpu_worker.sampler.child.image_cache import Seen, expanded, placed
+from warren_gpu_worker.sampler.child.image_cache import Seen, expanded, filled, placed
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.engines.port import NO_OPTIONS, Request
 from warren_gpu_worker.sampler.messages import TurnRequest
@@ -21,11 +21,14 @@ class Prompts:
 
     def request_for(self, turn: TurnRequest, seen: Seen) -> Request:
         """What the engine is to answer. Raises `TemplateError` and `ValueError`."""
-        rendered_T = self._expanded(self._render(turn), seen.new(turn.messages))
-        ids_T = np.concatenate([turn.ids_T, rendered_T])
-        pictures = self._placed(turn, ids_T, seen)
-        rest = (turn.sampling, turn.priority, pictures, turn.mask_capacity)
         options = turn.options or NO_OPTIONS
+        if options.prompt is None:
+            rendered_T = self._expanded(self._render(turn), seen.new(turn.messages))
+            ids_T = np.concatenate([turn.ids_T, rendered_T])
+            pictures = self._placed(turn, ids_T, seen)
+        else:
+            ids_T, pictures = filled(options.prompt, self._image_token, seen.pictures)
+        rest = (turn.sampling, turn.priority, pictures, turn.mask_capacity)
         return Request(turn.id, turn.policy.key, ids_T, *rest, options)
 
     def _render(self, turn: TurnRequest) -> NDArray[np.int32]:

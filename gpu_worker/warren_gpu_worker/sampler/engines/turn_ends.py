@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 
 from warren_gpu_worker.sampler.engines.port import Refusal, Request
 from warren_schemas.episode import FailureKind, FinishReason
+from warren_schemas.token_options import Targets
 
 _BYTES_PER_CHARACTER = 4
 
@@ -51,12 +52,20 @@ def objection(
     if not ids_T.size or int(ids_T.max()) >= n_vocabulary or int(ids_T.min()) < 0:
         reason = f"the prompt must hold 1 or more token ids below {n_vocabulary}"
         return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
-    if request.pictures and request.options.n_top is not None:
-        reason = "there are no logprobs of prompts with images"
-        return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
     if request.pictures and not sees:
         reason = "the prompt has images, and the model reads text alone"
         return Refusal(request.id, FailureKind.IMAGES_UNSUPPORTED, reason)
+    targets = request.options.targets
+    if targets is not None and (reason := _misfit(targets, ids_T.size, n_vocabulary)):
+        return Refusal(request.id, FailureKind.INVALID_REQUEST, reason)
+    return None
+
+
+def _misfit(targets: Targets, n_tokens: int, n_vocabulary: int) -> str | None:
+    if targets.n_tokens != n_tokens:
+        return f"the targets have {targets.n_tokens - 1} rows; a prompt of {n_tokens} tokens has {n_tokens - 1}"
+    if (largest := int(targets.target_ids_S.max())) >= n_vocabulary:
+        return f"the token {largest} is a target; the model's token ids are below {n_vocabulary}"
     return None
 
 

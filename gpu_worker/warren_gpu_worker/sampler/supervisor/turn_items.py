@@ -55,6 +55,8 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
         reason = "a message is to be learned that the transcript has not"
     elif item.is_plain and transcript.n_rendered != _n_rendered_plain(transcript):
         reason = "a plain turn has messages that are not among its tokens"
+    elif _has_two_prompts(item):
+        reason = "a turn has a prompt with images, and is a chat or has tokens already"
     elif not item.is_plain and (transcript.n_rendered == 0) != (len(transcript.tokens) == 0):
         reason = "the transcript's tokens don't match its rendered messages"
     else:
@@ -64,6 +66,12 @@ def objection(item: Generate, base_model: str, now_s: float) -> Failed | None:
 
 def _n_rendered_plain(transcript: Transcript) -> int:
     return len(transcript.messages) if len(transcript.tokens) else 0
+
+
+def _has_two_prompts(item: Generate) -> bool:
+    options = item.token_options
+    has_own = options is not None and options.prompt is not None
+    return has_own and not (item.is_plain and not len(item.transcript.tokens))
 
 
 def judged(

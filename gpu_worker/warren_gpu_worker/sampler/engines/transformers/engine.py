@@ -181,8 +181,8 @@ class TransformersEngine:
     def _begin(self, key: PolicyKey, rows: list[Request], answers: list[_Answer]) -> None:
         policy = self._policies.use(key)
         for row in rows:
-            if (n_top := row.options.n_top) is not None:
-                row.prompt_logprobs = prompt_logprobs(policy.module, row.prompt_ids_T, n_top)
+            if row.options.n_top is not None:
+                row.prompt_logprobs = prompt_logprobs(policy.module, row, self._generator)
         running = self._batches.pop(key, None)
         batch, logits_BV = prefill(policy.module, rows)
         self._advance(key, policy, batch, logits_BV, answers)

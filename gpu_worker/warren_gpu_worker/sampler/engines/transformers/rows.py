@@ -104,7 +104,7 @@ def _run(
 ) -> tuple[Batch, Tensor]:
     prompt_of_B, first_U = _distinct(rows, prompts_B)
     ids_UT, pad_U = _left_padded([prompts_B[i] for i in first_U])
-    tokens, shift_U = _tokens(model, ids_UT, pad_U, [rows[i].pictures for i in first_U])
+    tokens, shift_U = model_inputs(model, ids_UT, pad_U, [rows[i].pictures for i in first_U])
     device = model.device
     settings_B = RowSettings.of(
         [row.sampling for row in rows],
@@ -143,7 +143,7 @@ def _distinct(
     return prompt_of_B, first_U
 
 
-def _tokens(
+def model_inputs(
     model: PreTrainedModel, ids_UT: np.ndarray, pad_U: np.ndarray, pictures_U: Sequence[Pictures]
 ) -> tuple[dict[str, Tensor], Tensor]:
     """What the model takes for these prompts, and the shift of each row's positions."""

@@ -24,6 +24,11 @@ def unsuited(
         reason = (
             "vLLM on a CPU has no logprobs of prompts beside adapters; --engine transformers has"
         )
+    elif request.options.asks_for_chosen:
+        reason = (
+            "vLLM tells of a prompt its own tokens and the most probable ones alone; --engine transformers tells the"
+            " logprobs of any, and draws others"
+        )
     elif not keeps_masks and request.mask_capacity is not None:
         reason = (
             "a sampler with --tensor-parallel or --pipeline-parallel can't tell what top_k, top_p and min_p left, which"
