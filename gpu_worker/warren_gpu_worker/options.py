@@ -48,7 +48,7 @@ BaseModels = Annotated[
         env_var="WARREN_BASE_MODELS",
         negative=(),
         help="A base model to offer: NAME=FOLDER, a folder, a name on the Hugging Face hub, or a"
-        " built-in one (warren/tiny, warren/tiny-lora); repeatable.",
+        " built-in one (warren/tiny, warren/tiny-lora, warren/tiny-long); repeatable.",
     ),
 ]
 Adapters = Annotated[

@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.base_models.tiny import EMBEDDING_STD, ensure_tiny
+from warren_gpu_worker.base_models.tiny import FAMILY, ensure_tiny
 from warren_gpu_worker.base_models.tiny_build import build
 
 
@@ -16,7 +16,7 @@ def build_tiny(name: str, models_folder: Path) -> Path:
 
     def build_here(name: str, folder: Path) -> None:
         state = torch.get_rng_state()
-        build(folder, EMBEDDING_STD[name])
+        build(folder, FAMILY[name])
         torch.set_rng_state(state)
 
     return ensure_tiny(name, models_folder, build=build_here)
@@ -26,7 +26,7 @@ def build_tiny(name: str, models_folder: Path) -> Path:
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Name -> folder of `warren/tiny` and `warren/tiny-lora`."""
     folder: Path = tmp_path_factory.mktemp("models")
-    return {name: str(build_tiny(name, folder)) for name in EMBEDDING_STD}
+    return {name: str(build_tiny(name, folder)) for name in ("warren/tiny", "warren/tiny-lora")}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from warren_gateway.store.tables import TinkerSample
 from warren_gateway.tinker.samples.rows import SampleRows
 from warren_gateway.tinker.wire import messages
 from warren_gpu_worker.base_models import load_base
-from warren_gpu_worker.base_models.tiny_build import CONTEXT_LENGTH
+from warren_gpu_worker.base_models.tiny import FAMILY
 
 __all__ = ["tiny_models"]
 
@@ -163,7 +163,7 @@ async def test_an_answer_that_fills_the_context_is_told_without_alternatives(ann
     endless: Json = {"stop": []}
     told = await ann.sample(sampler, 0, PROMPT, sampling=endless, topk_sample_logprobs=2)
     (sequence,) = told.sequences
-    assert len(PROMPT) + len(ids_of(sequence)) == CONTEXT_LENGTH
+    assert len(PROMPT) + len(ids_of(sequence)) == FAMILY["warren/tiny"].context_length
     assert sequence.topk_sampled_logprobs.length == 0
 
 

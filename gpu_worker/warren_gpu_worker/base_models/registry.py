@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from warren_gpu_worker.base_models.hub_size import WANTED
-from warren_gpu_worker.base_models.tiny import EMBEDDING_STD, ensure_tiny
+from warren_gpu_worker.base_models.tiny import FAMILY, ensure_tiny
 from warren_schemas.base import QueuePart
 from warren_schemas.base_models.names import UPLOADED, is_uploaded
 from warren_schemas.text.patterns import is_pattern
@@ -98,7 +98,7 @@ def _resolve(choice: str, models_folder: Path, tell: Tell, check: Check) -> tupl
         if not name:
             raise UnknownBaseModel(f"{choice}: the name before '=' is empty")
         return name, _checked(Path(folder))
-    if choice in EMBEDDING_STD:
+    if choice in FAMILY:
         return choice, resolve_name(choice, models_folder, tell)
     path = Path(choice)
     if path.is_dir() or choice.startswith(_PATHS):
@@ -111,7 +111,7 @@ def resolve_name(name: str, models_folder: Path, tell: Tell, check: Check = _sil
 
     Raises `UnknownBaseModel`.
     """
-    if name in EMBEDDING_STD:
+    if name in FAMILY:
         return str(ensure_tiny(name, models_folder, tell))
     return _from_hub(name, tell, check)
 
@@ -150,12 +150,12 @@ def _from_hub(name: str, tell: Tell, check: Check) -> str:
 
 def _nothing_found(name: str, error: Exception) -> str:
     """What was tried, why it failed, and what else may be given."""
-    match = get_close_matches(name, EMBEDDING_STD, n=1)
+    match = get_close_matches(name, FAMILY, n=1)
     guess = f" Did you mean {match[0]}?" if match else ""
     told = str(error).strip() or type(error).__name__
     reason = told.splitlines()[0].removeprefix("Got: ")
     return (
-        f"{name} is no built-in base model ({', '.join(EMBEDDING_STD)}) and no folder, and the Hugging"
+        f"{name} is no built-in base model ({', '.join(FAMILY)}) and no folder, and the Hugging"
         f" Face hub did not give it ({reason}).{guess} A folder with its files does as well:"
         f" --base-model {name}=/path/to/folder"
     )

@@ -4,7 +4,8 @@ It learns multi-turn games on a CPU within seconds, so demo, tests and benchmark
 Its embedding, which is its head as well, is wider than the usual 0.02: measured on the guessing
 game, full updates learn twice as fast at 0.07, and above 0.1 they settle too early.
 `warren/tiny-lora` has a wider one still: on a frozen random head of the usual width an adapter
-can't sharpen the logits, and a correct trainer looks broken.
+can't sharpen the logits, and a correct trainer looks broken. `warren/tiny-long` reads 16,384 tokens, for
+environments that show more than a few lines: each token is one character.
 
 Invariant: the weights depend on the recipe alone, and the recipe's number is in the folder's name.
 """
@@ -15,9 +16,22 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-EMBEDDING_STD = {"warren/tiny": 0.07, "warren/tiny-lora": 0.2}
-"""The family: name -> standard deviation of the embedding."""
+
+class Member(NamedTuple):
+    """Of the family: in what it differs."""
+
+    embedding_std: float
+    context_length: int = 512
+
+
+FAMILY = {
+    "warren/tiny": Member(0.07),
+    "warren/tiny-lora": Member(0.2),
+    "warren/tiny-long": Member(0.07, context_length=16_384),
+}
+"""By name."""
 
 _RECIPE = 2
 _BUILD_S = 600.0
@@ -61,7 +75,7 @@ def _build_in_child(name: str, folder: Path) -> None:
 
 def _built(name: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     builder = "warren_gpu_worker.base_models.tiny_build"
-    command = [sys.executable, "-m", builder, str(folder), str(EMBEDDING_STD[name])]
+    command = [sys.executable, "-m", builder, str(folder), *map(str, FAMILY[name])]
     try:
         return subprocess.run(
             command,

@@ -1,6 +1,6 @@
 # pyright: reportUnknownMemberType=false
 # (transformers leaves parts of its interface untyped)
-"""Builds one folder of the tiny family: `python -m …tiny_build FOLDER [EMBEDDING_STD]`.
+"""Builds one folder of the tiny family: `python -m …tiny_build FOLDER EMBEDDING_STD CONTEXT_LENGTH`.
 
 Invariant: the folder is complete or absent, also when two processes build it at once or one is
 killed while building. The recipe is R1 of Warren's toy experiments.
@@ -16,10 +16,11 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from warren_gpu_worker.base_models.tiny import Member
+
 CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz+-*=<>?.,:|#_XO \n"
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>")
 PAD, EOS, BOS = range(3)
-CONTEXT_LENGTH = 512
 
 CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{{ message['content'] }}"
@@ -30,12 +31,12 @@ CHAT_TEMPLATE = (
 _SEED = 0
 
 
-def build(folder: Path, embedding_std: float) -> None:
+def build(folder: Path, member: Member) -> None:
     """Build next to `folder` and move into place; whoever comes second throws its copy away."""
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        _make_model(embedding_std).save_pretrained(draft)
-        _make_tokenizer().save_pretrained(draft, save_jinja_files=False)
+        _make_model(member).save_pretrained(draft)
+        _make_tokenizer(member.context_length).save_pretrained(draft, save_jinja_files=False)
         draft.chmod(0o755)
         os.rename(draft, folder)
     except OSError:
@@ -45,7 +46,7 @@ def build(folder: Path, embedding_std: float) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _make_model(embedding_std: float) -> Qwen3ForCausalLM:
+def _make_model(member: Member) -> Qwen3ForCausalLM:
     config = Qwen3Config(
         vocab_size=len(SPECIAL_TOKENS) + len(CHARACTERS),
         hidden_size=64,
@@ -54,7 +55,7 @@ def _make_model(embedding_std: float) -> Qwen3ForCausalLM:
         num_key_value_heads=2,
         head_dim=16,
         intermediate_size=192,
-        max_position_embeddings=CONTEXT_LENGTH,
+        max_position_embeddings=member.context_length,
         tie_word_embeddings=True,
         pad_token_id=PAD,
         eos_token_id=EOS,
@@ -63,11 +64,11 @@ def _make_model(embedding_std: float) -> Qwen3ForCausalLM:
     )
     torch.manual_seed(_SEED)
     model = Qwen3ForCausalLM(config)
-    torch.nn.init.normal_(model.model.embed_tokens.weight, std=embedding_std)
+    torch.nn.init.normal_(model.model.embed_tokens.weight, std=member.embedding_std)
     return model
 
 
-def _make_tokenizer() -> PreTrainedTokenizerFast:
+def _make_tokenizer(context_length: int) -> PreTrainedTokenizerFast:
     vocabulary = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *CHARACTERS])}
     inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<pad>"))
     inner.pre_tokenizer = pre_tokenizers.Split("", "isolated")
@@ -79,11 +80,11 @@ def _make_tokenizer() -> PreTrainedTokenizerFast:
         bos_token="<bos>",
         unk_token="<pad>",
         clean_up_tokenization_spaces=False,
-        model_max_length=CONTEXT_LENGTH,
+        model_max_length=context_length,
     )
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), float(sys.argv[2]))
+    build(Path(sys.argv[1]), Member(float(sys.argv[2]), int(sys.argv[3])))

@@ -25,6 +25,7 @@ def test_two_builders_at_once_leave_one_whole_folder(
         BUILDER,
         str(target),
         "0.07",
+        "512",
     ]
     builders = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
     assert [builder.wait(PATIENCE_S) for builder in builders] == [0, 0]

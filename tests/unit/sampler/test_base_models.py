@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.support.base_models import build_tiny
 
 from warren_gpu_worker.base_models import (
     UnknownBaseModel,
@@ -23,6 +24,16 @@ def test_the_tiny_family_is_as_described(tiny_models: dict[str, str]) -> None:
         embedding = model.get_parameter("model.embed_tokens.weight").detach()
         assert float(embedding.std()) == pytest.approx(std, rel=0.1)
         assert load_tokenizer(tiny_models[name]).chat_template
+
+
+def test_the_one_that_reads_more_differs_in_that_alone(
+    tiny_models: dict[str, str], tmp_path: Path
+) -> None:
+    long = build_tiny("warren/tiny-long", tmp_path)
+    files = [Path(folder) / "model.safetensors" for folder in (long, tiny_models["warren/tiny"])]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert load_base(str(long)).config.max_position_embeddings == 16_384
+    assert load_tokenizer(str(long)).model_max_length == 16_384
 
 
 def test_a_second_worker_finds_what_the_first_has_built(tiny_models: dict[str, str]) -> None:
