@@ -26,7 +26,9 @@ class EpisodeFailed(Exception):
 
 
 class Episode:
-    def __init__(self, host: Host, spec: EpisodeSpec) -> None:
+    def __init__(self, host: Host, spec: EpisodeSpec, *, lists_ids: bool = False) -> None:
+        """With `lists_ids` its beginning tells the ids of all tasks of its split."""
+        self._lists_ids = lists_ids
         self._host = host
         self._spec = spec
         self._slot: int | None = host.open()
@@ -68,7 +70,9 @@ class Episode:
             raise EpisodeFailed("the episode was ended")
         self._waiting = asyncio.get_running_loop().create_future()
         answer = partial(_settle, self._waiting)
-        self._host.submit_request(Request(self._slot, self._spec, said, answer))
+        self._host.submit_request(
+            Request(self._slot, self._spec, said, answer, lists_ids=self._lists_ids)
+        )
         got = await self._waiting
         if isinstance(got, Refused):
             self.close()

@@ -188,6 +188,9 @@ class Env(ABC, Generic[TaskT]):
     """The tokens of the action that `step` gets, if `sees_tokens`."""
     task_id: str | None = None
     """What this episode's task is called; `reset` may set it where `id_of` can't tell."""
+    wants_task_ids: bool = False
+    """Set before `tasks`: whether `id_of` will be asked of all tasks, as where a run's config names some. Environments that
+    have to fetch the ids may do it only then; `reset` sets `task_id` anyway."""
     category: str | None = None
     """What kind of task this episode's is; evaluations have a table by it. `reset` may set it: one or a few
     words, the same for all episodes of a task."""

@@ -25,6 +25,19 @@ class Fine(Env):
         return self.word
 
 
+class Renamed(Fine):
+    """Two of its tasks have the same id."""
+
+    def tasks(self, split: str) -> list[dict[str, str]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return [
+            {"id": name, "word": word} for name, word in (("a", "cab"), ("b", "bac"), ("a", "abc"))
+        ]
+
+    def reset(self, task: dict[str, str], ctx: Context) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        self.word = task["word"]
+        return f"Spell backwards: {self.word[::-1]}"
+
+
 class Leaky(Fine):
     def reset(self, task: None, ctx: Context) -> str:
         return f"{super().reset(task, ctx)} (it is {self.word})"

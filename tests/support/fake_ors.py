@@ -33,6 +33,9 @@ TOOLS = [
 @dataclass
 class FakeOrs:
     n_tasks: int = 5
+    ids: dict[int, str] = field(default_factory=dict[int, str])
+    """Of tasks that are called otherwise than by their number."""
+    tells_specs: bool = True
     terminal_tool: dict[str, str] | None = None
     faults: deque[Fault] = field(default_factory=deque[Fault])
     """What goes wrong with the next calls, in their order."""
@@ -80,9 +83,15 @@ class FakeOrs:
                 return web.json_response([{"name": "train", "type": "train"}])
             case ["vault", "num_tasks"]:
                 return web.json_response({"num_tasks": self.n_tasks})
+            case ["vault", "task"]:
+                if not self.tells_specs:
+                    return web.json_response({"detail": "Not Found"}, status=404)
+                number = self.ids.get(body["index"], f"task-{body['index']}")
+                return web.json_response({"task": {"id": number}})
             case ["vault", "task_range"]:
-                ids = range(self.n_tasks)[slice(body["start"], body["stop"])]
-                return web.json_response({"tasks": [{"id": f"task-{each}"} for each in ids]})
+                numbers = range(self.n_tasks)[slice(body["start"], body["stop"])]
+                ids = [self.ids.get(each, f"task-{each}") for each in numbers]
+                return web.json_response({"tasks": [{"id": each} for each in ids]})
             case path:
                 return await self._in_session(request, path, body)
 

@@ -6,6 +6,7 @@
 - answers are rewarded differently
 - what it demonstrates scores best, and no junk raises or scores better
 - what it shows does not hold the answer
+- no two tasks have the same id
 - every call is within its limits, with time to spare
 - memory stays flat over many episodes
 """
@@ -14,6 +15,7 @@ import contextlib
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -171,6 +173,16 @@ def _junk(probe: Probe, index: int, words: str) -> Played:
         ) from refusal
 
 
+def _ids(probe: Probe, what: str) -> Finding:
+    told = Counter(each for each in probe.task_ids() if each is not None)
+    repeated = [each for each, n in told.items() if n > 1]
+    if repeated:
+        first = repeated[0]
+        why = f"{told[first]} have {first!r}"
+        return bad(what, f"{why}; id_of() must give each its own, or None to tell it by its number")
+    return good(what, "" if told else "they are told by their numbers")
+
+
 def _limits(probe: Probe, what: str) -> Finding:
     limits = probe.environment.limits
     allowed = {"reset()": limits.reset_s, "step()": limits.step_s, "score()": limits.score_s}
@@ -216,6 +228,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("answers are rewarded differently", _differs),
     ("demonstrations beat junk, and junk does no harm", _scores),
     ("what it shows holds no answer", leak),
+    ("no two tasks have the same id", _ids),
     ("calls are well within their limits", _limits),
     ("memory stays flat", _memory),
 )

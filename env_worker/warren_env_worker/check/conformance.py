@@ -20,7 +20,12 @@ from warren_env_worker.environments.http.answers import (
     Stepped,
     digest,
 )
-from warren_env_worker.environments.http.server import EnvServer, EpisodeLost, ServerFailed
+from warren_env_worker.environments.http.server import (
+    GONE,
+    EnvServer,
+    EpisodeLost,
+    ServerFailed,
+)
 from warren_env_worker.reach.asking import AskAgain
 
 _SEED, _ACTION, _MOST_TURNS = 11, "1", 4
@@ -100,10 +105,14 @@ class Looks:
         return None
 
     async def _knows_none(self) -> Finding | None:
+        body = {"turn": 1, "action": _ACTION}
+        path = f"{self._episode('unknown')}/steps"
         try:
-            await self._step("unknown", 1)
+            await self.server.ask_once("POST", path, body, expected=GONE)
         except EpisodeLost:
             return None
+        except AskAgain as error:
+            raise ServerFailed("it gave no answer to a step of an episode never begun") from error
         return bad("an unknown episode is 404", "it answered a step of an episode never begun")
 
     async def _deletes_twice(self) -> Finding | None:

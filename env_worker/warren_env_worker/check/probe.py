@@ -6,7 +6,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,6 +97,11 @@ class Probe:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise blame(error, self._package) from error
+
+    def task_ids(self) -> Sequence[str | None]:
+        """Of the tasks that an episode has loaded; none where the environment makes its own."""
+        start = replace(self.start(0), lists_ids=True)
+        return self._task_cache.ids(start) or () if self._task_cache.has_loaded(start) else ()
 
     def play_once(self, index: int, words: str | None) -> Played:
         """The episode in which these words are said at each turn, or what is demonstrated; several

@@ -73,6 +73,8 @@ class Start:
     """Stands before what the episode prints."""
     level: int | None = None
     """Of its task, where the run has a curriculum of levels."""
+    lists_ids: bool = False
+    """Its beginning tells the ids of all tasks of the split."""
     row: Row | None = None
     """The task, where it is a row of a data set."""
 
@@ -126,6 +128,8 @@ class Observed:
     category: str | None = None
     n_tasks: int | None = None
     """Of the answer to a reset: how many its split has; None where the environment makes its own."""
+    all_ids: Sequence[str | None] | None = None
+    """Of the answer to a reset that lists them: what each of these is called; None where there is no list."""
     ids: Sequence[int] = ()
     """The tokens that the policy is shown in place of messages."""
     gold: str | None = None

@@ -35,6 +35,8 @@ class Request:
     """The last action was."""
     is_scored: bool = False
     """The rewards of all actions are asked for."""
+    lists_ids: bool = False
+    """The ids of all tasks of its split are asked for, with its beginning."""
 
     def live_call(self, call: int, *, sees_tokens: bool) -> Call:
         """For a process that holds the episode."""
@@ -47,7 +49,7 @@ class Request:
         """For a process that does not: from the start, by replay. Raises `Refusal` for what it may not
         have."""
         try:
-            start = start_of(self.spec, granted(policy, self.spec))
+            start = start_of(self.spec, granted(policy, self.spec), lists_ids=self.lists_ids)
         except ConfigError as error:
             raise config_refusal(in_its_own_words(error)) from error
         if self.transcript is None:
@@ -58,7 +60,7 @@ class Request:
         return Call(call, self.slot, start, actions, sampled, digests, is_scored=is_scored)
 
 
-def start_of(spec: EpisodeSpec, has: Granted) -> Start:
+def start_of(spec: EpisodeSpec, has: Granted, *, lists_ids: bool = False) -> Start:
     row = spec.task.row
     return Start(
         config=dict(deepcopy(spec.environment_config)),  # the spec is everybody's
@@ -76,6 +78,7 @@ def start_of(spec: EpisodeSpec, has: Granted) -> Start:
         tool_format=spec.tool_format,
         sealed=Sealed.of(has.secrets, has.reach.values_of_keys),
         reach=has.reach.without_values(),
+        lists_ids=lists_ids,
         row=None if row is None else Row(row.number, dict(row.values)),
         tag=f"{spec.group} member {spec.member}, {spec.task.split} {spec.task.index}",
     )

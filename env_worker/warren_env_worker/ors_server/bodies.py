@@ -17,8 +17,10 @@ class Task(Frozen):
     index: int = Field(ge=0)
 
     @classmethod
-    def of(cls, environment: str, split: str, index: int) -> Self:
-        return cls(id=f"{split}-{index}", environment=environment, split=split, index=index)
+    def of(cls, environment: str, split: str, index: int, told: str | None) -> Self:
+        """`told`: what the environment calls it, and no other task of the split."""
+        name = f"{split}-{index}" if told is None else told
+        return cls(id=name, environment=environment, split=split, index=index)
 
 
 class OfSplit(Frozen):

@@ -1,12 +1,15 @@
 """Environments, their splits, and how many tasks those have.
 
-Invariant: a split and an index are the same task everywhere: with one server's seed, and in a run whose
-`seed` that is and which does not shuffle.
+Invariants: a split and an index are the same task everywhere: with one server's seed, and in a run whose
+`seed` that is and which does not shuffle. A task has the id that its environment gives it, unless another one of the split has
+the same.
 """
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Mapping
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from warren.errors import ConfigurationError
 from warren_env_worker.host.host import Host
@@ -31,6 +34,21 @@ _THEIRS = PolicyRef(model=ModelId("theirs"), base_model="theirs", min_version=0)
 """Whoever asks has the policy."""
 
 
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The tasks of a split."""
+
+    n_tasks: int
+    ids: Sequence[str | None]
+    """None: it has none of its own. Empty where no task has one."""
+
+    def id_of(self, index: int) -> str | None:
+        return self.ids[index] if index < len(self.ids) else None
+
+
 class Catalogue:
     def __init__(
         self, hosts: Mapping[str, Host], served: Mapping[str, Served], *, seed: int, capacity: int
@@ -41,8 +59,8 @@ class Catalogue:
         self._seed = seed
         self._capacity = capacity
         self._names = _by_path(hosts)
-        self._n_tasks: dict[tuple[str, str], int] = {}
-        self._counting = defaultdict[tuple[str, str], asyncio.Lock](asyncio.Lock)
+        self._tasks: dict[tuple[str, str], _Listed] = {}
+        self._listing = defaultdict[tuple[str, str], asyncio.Lock](asyncio.Lock)
         for name in served:
             if name not in hosts:
                 raise ConfigurationError(f"--settings: {_unknown(name, list(hosts))}")
@@ -73,35 +91,41 @@ class Catalogue:
 
     async def n_tasks(self, environment: str, split: str) -> int:
         """Raises `OrsError`."""
-        await self._require_split(environment, split)
-        key = environment, split
-        async with self._counting[key]:
-            if key not in self._n_tasks:
-                self._n_tasks[key] = await self._counted(environment, split)
-        return self._n_tasks[key]
+        return (await self._listed(environment, split)).n_tasks
 
     async def task(self, environment: str, split: str, index: int) -> Task:
-        n_tasks = await self.n_tasks(environment, split)
-        if not 0 <= index < n_tasks:
-            raise OrsError(400, f"{split} has {n_tasks} tasks; there is no task {index}")
-        return Task.of(environment, split, index)
+        listed = await self._listed(environment, split)
+        if not 0 <= index < listed.n_tasks:
+            raise OrsError(400, f"{split} has {listed.n_tasks} tasks; there is no task {index}")
+        return Task.of(environment, split, index, listed.id_of(index))
 
     async def tasks(
         self, environment: str, split: str, start: int | None = None, stop: int | None = None
     ) -> list[Task]:
-        numbers = range(await self.n_tasks(environment, split))[start:stop]
+        listed = await self._listed(environment, split)
+        numbers = range(listed.n_tasks)[start:stop]
         if len(numbers) > MAX_LISTED:
             what = f"{len(numbers)} tasks are too many to list; ask for ranges of {MAX_LISTED}"
             raise OrsError(400, what)
-        return [Task.of(environment, split, number) for number in numbers]
+        return [Task.of(environment, split, each, listed.id_of(each)) for each in numbers]
 
-    def opened(self, environment: str, split: str, index: int, *, n_live: int) -> Episode:
+    def opened(
+        self, environment: str, split: str, index: int, *, n_live: int, lists_ids: bool = False
+    ) -> Episode:
         """An episode of a task that is there, which has not begun. Raises `OrsError`: too many are live."""
         if n_live >= self._capacity or not self._hosts[environment].has_capacity:
             raise OrsError(429, f"{n_live} sessions of {environment} are live; no more are taken")
         task = TaskRef(split=split, index=index, shuffle=False)
         spec = spec_of(environment, task, self._of(environment), seed=self._seed)
-        return Episode(self._hosts[environment], spec)
+        return Episode(self._hosts[environment], spec, lists_ids=lists_ids)
+
+    async def _listed(self, environment: str, split: str) -> _Listed:
+        await self._require_split(environment, split)
+        key = environment, split
+        async with self._listing[key]:
+            if key not in self._tasks:
+                self._tasks[key] = await self._asked(environment, split)
+        return self._tasks[key]
 
     async def _require_split(self, environment: str, split: str) -> None:
         splits = await self.splits(environment)
@@ -109,16 +133,17 @@ class Catalogue:
             what = f"{environment} has no split {split!r}; it has {', '.join(splits)}"
             raise OrsError(400, what)
 
-    async def _counted(self, environment: str, split: str) -> int:
+    async def _asked(self, environment: str, split: str) -> _Listed:
         """Told by the first task's beginning."""
-        episode = self.opened(environment, split, 0, n_live=0)
+        episode = self.opened(environment, split, 0, n_live=0, lists_ids=True)
         try:
-            n_tasks = (await episode.begin()).n_tasks
+            begun = await episode.begin()
         except EpisodeFailed as error:
             raise as_answer(error) from error
         finally:
             episode.close()
-        return self._of(environment).n_tasks if n_tasks is None else n_tasks
+        n_tasks = self._of(environment).n_tasks if begun.n_tasks is None else begun.n_tasks
+        return _Listed(n_tasks, _alone(begun.all_ids or (), f"{environment}, {split}"))
 
     def _of(self, environment: str) -> Served:
         return self._served.get(environment, Served())
@@ -144,6 +169,20 @@ def as_answer(error: EpisodeFailed) -> OrsError:
     """Of an episode that could not begin."""
     statuses = {FailureKind.ENVIRONMENT_CONFIG: 400, FailureKind.CANCELLED: 410}
     return OrsError(statuses.get(error.kind, 500), str(error))
+
+
+def _alone(ids: Sequence[str | None], of: str) -> Sequence[str | None]:
+    """Those that one task alone has."""
+    n_having = Counter(ids)
+    repeated = [each for each, n in n_having.items() if each is not None and n > 1]
+    if repeated:
+        log.warning(
+            "%s: several tasks have the id %r (%d ids in all): they are told by their numbers",
+            of,
+            repeated[0],
+            len(repeated),
+        )
+    return [each if n_having[each] == 1 else None for each in ids]
 
 
 def as_listed(split: str) -> dict[str, str]:

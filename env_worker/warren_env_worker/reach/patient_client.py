@@ -6,7 +6,7 @@ its requests may come twice, the protocol knows: it asks by `patiently`.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -80,8 +80,10 @@ class PatientClient:
         body: object = None,
         headers: Mapping[str, str] | None = None,
         answer_s: float | None = None,
+        *,
+        expected: Collection[int] = (),
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """One whose status the protocol judges. Raises `AskAgain`, also when it breaks off while it is read."""
+        """One whose status the protocol judges; those of `expected` are no news for the log, as is 200. Raises `AskAgain`, also when it breaks off while it is read."""
         is_there = False
         try:
             self._service.require_address()
@@ -94,7 +96,8 @@ class PatientClient:
                 timeout=_timeout(answer_s or self._answer_s),
             ) as response:
                 is_there = True
-                self._require_now(path, response.status, response.headers)
+                if response.status not in expected:
+                    self._require_now(path, response.status, response.headers)
                 yield response
         except ServiceFailed as error:
             raise self.failed() from error

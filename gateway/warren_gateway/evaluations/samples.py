@@ -1,6 +1,10 @@
-"""The episodes of an evaluation as samples of tasks."""
+"""The episodes of an evaluation as samples of tasks.
 
-from collections.abc import Iterable, Iterator
+Invariant: tasks of one split that call themselves the same stay two: each has its number in its key and in its name.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,11 +33,28 @@ class Sample:
 
 def samples_of(groups: Iterable[GroupRow], config: TrainConfig) -> Iterator[Sample]:
     """Of groups that are counted; members that were given up say nothing."""
-    for group in filter(is_whole, groups):
-        own = task_key(group, config)
+    whole = list(filter(is_whole, groups))
+    repeated = _repeated_ids(whole)
+    for group in whole:
+        own, is_repeated = task_key(group, config), _named(group) in repeated
         for outcome in group.outcomes or ():
             if outcome["fate"] in ("evaluated", "failed"):
-                yield _sample(group, config, outcome.get("task", own), outcome)
+                task = outcome.get("task", own)
+                told = f"{task}/{group.task_number}" if is_repeated else task
+                yield _sample(group, config, told, outcome, is_repeated=is_repeated)
+
+
+def _repeated_ids(groups: Sequence[GroupRow]) -> set[tuple[int, str | None]]:
+    """By environment, those that tasks with several numbers have."""
+    numbers: dict[tuple[int, str | None], set[int]] = defaultdict(set)
+    for group in groups:
+        if group.task_id is not None and group.task_number is not None:
+            numbers[_named(group)].add(group.task_number)
+    return {named for named, having in numbers.items() if len(having) > 1}
+
+
+def _named(group: GroupRow) -> tuple[int, str | None]:
+    return group.environment, group.task_id
 
 
 def is_whole(group: GroupRow) -> bool:
@@ -57,10 +78,19 @@ def task_key(group: GroupRow, config: TrainConfig) -> str:
     )
 
 
-def _sample(group: GroupRow, config: TrainConfig, task: str, outcome: dict[str, Any]) -> Sample:
+def _sample(
+    group: GroupRow,
+    config: TrainConfig,
+    task: str,
+    outcome: dict[str, Any],
+    *,
+    is_repeated: bool,
+) -> Sample:
+    unnamed = _unnamed(group, config)
+    told = f"{group.task_id} ({unnamed})" if is_repeated else group.task_id
     return Sample(
         task=task,
-        task_id=group.task_id or _unnamed(group, config),
+        task_id=told or unnamed,
         environment=group.environment,
         category=group.category,
         reward=outcome.get("reward"),

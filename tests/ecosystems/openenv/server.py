@@ -1,6 +1,7 @@
 """Servers of `openenv`, as its users write them, below one address: `python server.py PORT`, in `.venv-openenv`.
 
 /vault    text actions and tasks: guess a code of four digits, one at a time; the same for the same actions
+/nameless tasks by number alone
 /pid      shows which process serves: begun anew elsewhere, it goes on otherwise
 /point    actions with two numbers
 /shop     tools (MCP), and a reward when one has bought
@@ -51,6 +52,15 @@ class Vault(Environment[Said, Shown, State]):
     def num_tasks(self, split: str) -> int:
         return 20 if split == "train" else 5
 
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        return {"task_id": f"{split}-code-{index}", "index": index}
+
+    def get_task_range(
+        self, split: str, start: int | None = None, stop: int | None = None
+    ) -> list[dict[str, Any]]:
+        numbers = range(self.num_tasks(split))[start:stop]
+        return [self.get_task(split, number) for number in numbers]
+
     def reset(self, seed: int | None = None, episode_id: str | None = None, **task: Any) -> Shown:
         start = 1000 if task.get("split", "train") == "train" else 9000
         self.code = str(start + int(task.get("index", (seed or 0) % 20)))
@@ -74,6 +84,26 @@ class Vault(Environment[Said, Shown, State]):
 class Pid(Vault):
     def step(self, action: Said, timeout_s: float | None = None, **_: Any) -> Shown:
         return Shown(text=f"served by {os.getpid()}")
+
+
+class Nameless(Environment[Said, Shown, State]):
+    """Its tasks have numbers alone."""
+
+    def list_splits(self) -> list[str]:
+        return ["train"]
+
+    def num_tasks(self, split: str) -> int:
+        return 2
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> Shown:
+        return Shown(text="go")
+
+    def step(self, action: Said, timeout_s: float | None = None, **_: Any) -> Shown:
+        return Shown(text="gone", reward=1.0, done=True)
+
+    @property
+    def state(self) -> State:
+        return State()
 
 
 class Point(Environment[Move, Shown, State]):
@@ -136,6 +166,7 @@ def app() -> FastAPI:
     whole = FastAPI()
     many = {"max_concurrent_envs": 300}
     whole.mount("/vault", create_fastapi_app(Vault, Said, Shown, **many))
+    whole.mount("/nameless", create_fastapi_app(Nameless, Said, Shown))
     whole.mount("/pid", create_fastapi_app(Pid, Said, Shown, **many))
     whole.mount("/point", create_fastapi_app(Point, Move, Shown, **many))
     whole.mount("/shop", create_fastapi_app(Shop, CallToolAction, CallToolObservation, **many))

@@ -66,6 +66,27 @@ async def test_tasks_are_those_of_the_server(server: RealServer) -> None:
         await environment(server, "vault", tasks_of="Vault").tasks("trian")
 
 
+@pytest.mark.shows("OpenEnv", "tasks")
+@pytest.mark.parametrize(
+    ("name", "of", "id"), [("vault", "Vault", "train-code-1"), ("nameless", "Nameless", None)]
+)
+async def test_tasks_have_the_ids_that_the_server_gives_them(
+    server: RealServer, name: str, of: str, id: str | None
+) -> None:
+    played = environment(server, name, tasks_of=of)
+    await played.reset(1, Context.derive(0, "train", 1))
+    await played.close()
+    assert played.task_id == id
+
+
+async def test_a_run_may_name_tasks_by_these_ids(server: RealServer) -> None:
+    loader = environment(server, "vault", tasks_of="Vault")
+    loader.wants_task_ids = True
+    tasks = await loader.tasks("test")
+    assert tasks is not None
+    assert [loader.id_of(task) for task in tasks][3:] == ["test-code-3", "test-code-4"]
+
+
 def test_without_tasks_the_seed_decides_and_all_fields_are_shown(server: RealServer) -> None:
     once, again = (play(server, saying("0", "no")) for _ in range(2))
     assert once.messages == again.messages

@@ -10,7 +10,7 @@ from tests.ecosystems.real_server import RealServer, killing, real_server, sayin
 from tests.support.patience import PATIENCE_S
 
 import warren.testing
-from warren.environment import NotReplayable
+from warren.environment import Context, NotReplayable
 from warren.testing import Policy
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
@@ -53,6 +53,18 @@ def test_an_episode_from_the_prompt_to_the_end(server: RealServer) -> None:
     assert [result.reward for result in episode.results] == [0.2, 1.0]
     assert episode.results[-1].done
     assert "The digit at a place" in episode.messages[0].content
+
+
+@pytest.mark.shows("ORS client", "tasks")
+async def test_tasks_have_the_ids_that_the_server_gives_them(server: RealServer) -> None:
+    environment = Ors(server.url, "vault", patience_s=PATIENCE_S)
+    environment.wants_task_ids = True
+    tasks = await environment.tasks("test")
+    assert [environment.id_of(task) for task in tasks][:2] == ["test-0", "test-1"]
+    environment.context = Context.derive(0, "test", 7)
+    await environment.reset(7, environment.context)
+    await environment.close()
+    assert environment.task_id == "test-7"
 
 
 @pytest.mark.parametrize("form", [ToolFormat.XML, ToolFormat.CODE])

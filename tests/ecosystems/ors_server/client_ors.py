@@ -15,6 +15,7 @@ def main(url: str) -> dict[str, Any]:
         seen["splits"] = vault.list_splits()
         seen["n"] = vault.num_tasks("test")
         tasks = vault.get_task_range("train", 3, 5)
+        seen["ids"] = [task.task_spec["id"] for task in tasks]
         seen["tools"] = [tool.name for tool in vault.list_tools()]
         with vault.session(task=tasks[0]) as session:
             seen["prompt"] = [block.type for block in session.get_prompt()]

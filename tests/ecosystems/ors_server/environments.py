@@ -19,6 +19,9 @@ class Vault(ToolEnv[str]):
         start = 1000 if split == "train" else 9000
         return [str(start + number) for number in range(20)]
 
+    def id_of(self, task: str) -> str:
+        return f"code-{task}"
+
     def system_prompt(self) -> str:
         return "You open vaults."
 

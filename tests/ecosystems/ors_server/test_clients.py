@@ -9,7 +9,7 @@ from tests.ecosystems.ors_server.serving import ROOT, OrsServer, client_program,
 from tests.support.patience import PATIENCE_S
 
 import warren.testing
-from warren.environment import Env
+from warren.environment import Context, Env
 from warren.testing import Policy
 from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.environments.guess import Guess
@@ -54,6 +54,7 @@ def test_the_client_of_ors_sdk(server: OrsServer) -> None:
     assert seen == {
         "splits": ["train", "test"],
         "n": 20,
+        "ids": ["code-1003", "code-1004"],
         "tools": ["kaput", "look", "answer"],
         "prompt": ["text", "image", "text"],
         "looked": ["3", 0.1, False],
@@ -62,6 +63,15 @@ def test_the_client_of_ors_sdk(server: OrsServer) -> None:
         "guess": "?",
         "guessed": [[None, False], [None, False], [None, False], [0.0, True]],
     }
+
+
+@pytest.mark.shows("ORS server", "tasks")
+async def test_a_task_is_called_the_same_as_if_hosted_directly(server: OrsServer) -> None:
+    environment = theirs(server, "vault")
+    environment.context = Context.derive(0, "train", 3)
+    await environment.reset(3, environment.context)
+    await environment.close()
+    assert environment.task_id == "code-1003"
 
 
 @pytest.mark.shows("ORS server", "tasks")

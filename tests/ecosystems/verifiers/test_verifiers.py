@@ -48,6 +48,10 @@ pytestmark = [
 ]
 
 
+def shown(name: str, *features: str) -> pytest.MarkDecorator:
+    return pytest.mark.shows(name, *features)
+
+
 def of_both(*features: str) -> pytest.MarkDecorator:
     """For both packages, of which the test shows these features."""
     names = {"verifiers": "verifiers v1", "verifiers_v0": "verifiers v0"}
@@ -137,6 +141,30 @@ async def test_what_is_recorded_is_what_a_native_environment_records(
     assert isinstance(theirs.outcome, Completed)
     assert theirs.outcome.reward == 4.0
     assert {"turns", "letters"} & theirs.outcome.metrics.keys()
+
+
+QUESTION = "question-0"
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "id"),
+    [
+        pytest.param("verifiers", {"named": True}, QUESTION, marks=shown("verifiers v1", "tasks")),
+        ("verifiers", {}, None),
+        pytest.param(
+            "verifiers_v0", {"named": "info"}, QUESTION, marks=shown("verifiers v0", "tasks")
+        ),
+        ("verifiers_v0", {"named": "text"}, QUESTION),
+        ("verifiers_v0", {"named": "number"}, "100"),
+        ("verifiers_v0", {}, None),
+    ],
+)
+async def test_a_task_has_the_id_that_its_source_gives_it(
+    hub: MemoryHub, package: str, arguments: dict[str, object], id: str | None
+) -> None:
+    given = {"n": 1, **arguments}
+    ended = await played(hub, package, taskset=TASKSETS[package], arguments=given)
+    assert (ended.transcript.task_id, ended.task_id) == (id, id or "train/0")
 
 
 @of_both("retries")

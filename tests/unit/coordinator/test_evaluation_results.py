@@ -82,6 +82,21 @@ def test_a_task_with_an_id_is_the_same_where_the_data_has_moved_it() -> None:
     assert task_key(other, config()) not in keys
 
 
+def test_tasks_that_call_themselves_the_same_are_told_apart_by_their_numbers() -> None:
+    groups = [group_of_task_3(0) for _ in range(4)]
+    for group, number, told in zip(groups, (3, 8, 3, 5), ("x", "x", "x", "y"), strict=True):
+        group.task_number, group.task_id = number, told
+        group.outcomes = [{"fate": "evaluated", "reward": 1.0}]
+    found = list(samples_of(groups, config()))
+    assert [sample.task_id for sample in found] == [
+        "x (train/3)",
+        "x (train/8)",
+        "x (train/3)",
+        "y",
+    ]
+    assert [sample.task == found[0].task for sample in found] == [True, False, True, False]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_takeovers_change_nothing_of_what_is_counted(seed: int) -> None:

@@ -27,8 +27,15 @@ from warren_env_worker.host.protocol import Config
 )
 def test_what_is_right_passes(environment: type[checked.Fine], config: Config) -> None:
     findings = list(run_checks(Probe(environment, config, "train")))
-    assert len(findings) == 9
+    assert len(findings) == 10
     assert [f for f in findings if f.mark is Mark.BAD] == []
+
+
+def test_ids_that_several_tasks_have_are_found() -> None:
+    findings = {f.what: f for f in run_checks(Probe(checked.Renamed, {}, "train"))}
+    found = findings["no two tasks have the same id"]
+    assert found.mark is Mark.BAD
+    assert "2 have 'a'; id_of() must give each its own" in found.told
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -216,6 +216,11 @@ def test_tasks_are_chosen_by_their_ids_in_the_order_that_is_given_or_shuffled() 
     [
         (["apple", "pear"], ("aple",), "task_ids: no task has the id 'aple'; did you mean apple?"),
         (["x", "y"], ("zebra",), "task_ids: no task has the id 'zebra'; the 2 begin with x, y"),
+        (
+            ["x", "y", "x"],
+            ("y", "x"),
+            "task_ids: 2 tasks have the id 'x', so it names none of them; give each its own",
+        ),
         ([], ("a",), "task_ids: the environment makes its own tasks, and has none to choose"),
     ],
 )
@@ -226,3 +231,10 @@ def test_ids_that_no_task_has_are_refused(
         TaskCache(Named).load(named_start(names, ids, 0, shuffle=True))
     assert refusal.value.reason.endswith(reason)
     assert not refusal.value.is_retryable
+
+
+def test_ids_are_told_to_whoever_lists_them() -> None:
+    cache, begun = TaskCache(Named), named_start(["a", "", "a"], (), 0, shuffle=False)
+    cache.load(begun)
+    assert cache.ids(begun) is None
+    assert cache.ids(replace(begun, lists_ids=True)) == ["a", None, "a"]

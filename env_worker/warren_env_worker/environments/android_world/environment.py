@@ -105,6 +105,8 @@ class AndroidWorld(Env):
         self.episode = AndroidEpisode(pool, choice)
         begun = await self.episode.begin()
         self.category, self.screen = begun.task_type, begun.screen
+        if self.seed is not None:  # else the name says nothing of what the task is about
+            self.task_id = f"{begun.task_type}_{begun.combination}"
         return [self._shown(f"Goal: {begun.goal}")]
 
     async def step(self, action: str) -> StepResult:

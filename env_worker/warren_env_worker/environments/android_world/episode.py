@@ -45,6 +45,7 @@ class TaskChoice:
 
 class Begun(NamedTuple):
     task_type: str
+    combination: int
     goal: str
     screen: Screen
 
@@ -135,7 +136,9 @@ class AndroidEpisode:
             await held.leave()
             raise
         self._playing = _Playing(held, task)
-        return Begun(str(task.named["task_type"]), task.goal, await held.server.screen())
+        named = task.named
+        screen = await held.server.screen()
+        return Begun(str(named["task_type"]), int(named["task_idx"]), task.goal, screen)
 
     async def _set_up(self, server: AndroidServer) -> _Task:
         of = self._choice

@@ -5,6 +5,7 @@ answers both as before; so whatever breaks off is asked again. What a server say
 stands in the answer's `error`, and no other failure is told but in fixed words (`reach.service`).
 """
 
+from collections.abc import Collection
 from typing import TypeVar
 
 import aiohttp
@@ -15,7 +16,7 @@ from warren_env_worker.environments.http.answers import Failure
 from warren_env_worker.reach.patient_client import PatientClient
 from warren_env_worker.reach.service import Service, content_of
 
-_GONE = (404, 410)
+GONE = (404, 410)
 _REFUSED = (400, 422)
 
 AnswerT = TypeVar("AnswerT")
@@ -52,9 +53,16 @@ class EnvServer:
         except ValidationError as error:
             raise self._client.unreadable(path, error) from error
 
-    async def ask_once(self, method: str, path: str = "", body: object = None) -> bytes:
-        """The answer with status 200. Raises `AskAgain` besides."""
-        async with self._client.response(method, path, body) as response:
+    async def ask_once(
+        self,
+        method: str,
+        path: str = "",
+        body: object = None,
+        *,
+        expected: Collection[int] = (),
+    ) -> bytes:
+        """The answer with status 200; another status that is `expected` is not logged. Raises `AskAgain` besides."""
+        async with self._client.response(method, path, body, expected=expected) as response:
             content = await self._content_of(path, response)
             self._require_good(path, response.status, content)
             return content
@@ -68,7 +76,7 @@ class EnvServer:
     def _require_good(self, path: str, status: int, content: bytes) -> None:
         if status == 200:
             return
-        if status in _GONE and path:
+        if status in GONE and path:
             raise EpisodeLost
         try:
             told = Failure.model_validate_json(content).error

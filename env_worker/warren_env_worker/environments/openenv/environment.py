@@ -13,7 +13,8 @@ policy is told of and which change nothing.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from pydantic import JsonValue
 
@@ -78,18 +79,24 @@ class OpenEnv(Env[int | None]):
         self.patience_s = patience_s
         self.session: OpenEnvSession | None = None
         self.counts = {"steps": 0.0}
+        self.told_ids: dict[int, str] = {}
 
     async def tasks(self, split: str) -> Sequence[int] | None:
         if self.tasks_of is None:
             return None
-        server = OrsServer(self.unkeyed, self.tasks_of, patience_s=self.patience_s)
-        try:
-            return await TaskList(server, self.tasks_of, split).chosen(None, None, ())
-        finally:
-            await server.close()
+        async with self._task_server(self.tasks_of) as server:
+            listed = TaskList(server, self.tasks_of, split)
+            numbers = await listed.numbers(None, None)
+            self.told_ids = await listed.ids(numbers) if self.wants_task_ids else {}
+            return numbers
+
+    def id_of(self, task: int | None) -> str | None:
+        """Where the run's config names tasks; an episode asks for that of its own."""
+        return None if task is None else self.told_ids.get(task)
 
     async def reset(self, task: int | None, ctx: Context) -> list[ChatMessage]:
         server = OpenEnvServer(self.service, patience_s=self.patience_s)
+        self.task_id = await self._asked_id(task, ctx.split)
         of_task = {} if task is None else {"split": ctx.split, "index": task}
         beginning = {"seed": ctx.seed % MAX_SEED, **of_task, **self.arguments}
         self.session = OpenEnvSession(server, beginning, self._text)
@@ -121,6 +128,21 @@ class OpenEnv(Env[int | None]):
     async def close(self) -> None:
         if self.session is not None:
             await self.session.close()
+
+    async def _asked_id(self, task: int | None, split: str) -> str | None:
+        if task is None or self.tasks_of is None:
+            return None
+        async with self._task_server(self.tasks_of) as server:
+            return await server.task_id(split, task)
+
+    @asynccontextmanager
+    async def _task_server(self, environment: str) -> AsyncGenerator[OrsServer]:
+        """Of the same address: the API of tasks is that of ORS."""
+        server = OrsServer(self.unkeyed, environment, patience_s=self.patience_s)
+        try:
+            yield server
+        finally:
+            await server.close()
 
     async def _tools(self) -> Sequence[ToolSpec]:
         if not self.actions.has_tools:

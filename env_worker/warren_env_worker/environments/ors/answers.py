@@ -61,6 +61,10 @@ class NumTasks(_Answer):
     num_tasks: Annotated[int, Field(ge=0)]
 
 
+class OneTask(_Answer):
+    task: dict[str, Any]
+
+
 class TaskRange(_Answer):
     tasks: tuple[dict[str, Any], ...]
 
@@ -90,7 +94,9 @@ NAMES: TypeAdapter[tuple[str, ...]] = TypeAdapter(tuple[str, ...])
 SPLITS: TypeAdapter[tuple[Split, ...]] = TypeAdapter(tuple[Split, ...])
 TOOLS = TypeAdapter(Tools)
 NUM_TASKS = TypeAdapter(NumTasks)
-TASK_RANGE = TypeAdapter(TaskRange)
+TASK: TypeAdapter[OneTask | None] = TypeAdapter(OneTask | None)
+TASK_RANGE: TypeAdapter[TaskRange | None] = TypeAdapter(TaskRange | None)
+"""None: the server has no word for it."""
 PROMPT: TypeAdapter[Blocks] = TypeAdapter(Blocks)
 REPLY: TypeAdapter[Done | Refused] = TypeAdapter(Reply)
 

@@ -82,23 +82,33 @@ class Ors(Env[int]):
         self.patience_s = patience_s
         self.tools = Tools(tools=())
         self.session: OrsSession | None = None
+        self.told_ids: dict[int, str] = {}
 
     async def tasks(self, split: str) -> Sequence[int]:
         start, stop = self.range
-        if stop is not None and stop >= 0 and (start or 0) >= 0 and not self.ids:
+        by_id = bool(self.ids) or self.wants_task_ids
+        if stop is not None and stop >= 0 and (start or 0) >= 0 and not by_id:
             return range(start or 0, stop)
         server = OrsServer(self.unkeyed, self.environment, patience_s=self.patience_s)
         try:
-            return await TaskList(server, self.environment, split).chosen(start, stop, self.ids)
+            listed = TaskList(server, self.environment, split)
+            numbers = await listed.numbers(start, stop)
+            self.told_ids = await listed.ids(numbers) if by_id else {}
+            return listed.having(self.ids, self.told_ids) if self.ids else numbers
         except OrsFailed as error:
             raise OrsFailed(f"{error}{self._hint}") from error
         finally:
             await server.close()
 
+    def id_of(self, task: int) -> str | None:
+        """Where the run's config names tasks; an episode asks for that of its own."""
+        return self.told_ids.get(task)
+
     async def reset(self, task: int, ctx: Context) -> list[ChatMessage]:
         server = OrsServer(self.service, self.environment, patience_s=self.patience_s)
         self.session = OrsSession(server, Task(self.environment, ctx.split, task), self.secrets)
         opening = await self.session.open()
+        self.task_id = await server.task_id(ctx.split, task)
         self.tools = opening.tools
         self.calls = ToolCalls(ToolFormat(ctx.tool_format or self.calls.form), self.tools.told)
         return [message("user", opening.prompt)] if opening.prompt else []

@@ -10,7 +10,7 @@ answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is t
 """
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,10 +20,11 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from warren.connection.sse import ServerEvent, SseParser
-from warren_env_worker.environments.ors.answers import REPLY, Done, Refused
+from warren_env_worker.environments.ors.answers import REPLY, TASK, Done, Refused
 from warren_env_worker.reach.asking import AskAgain
 from warren_env_worker.reach.patient_client import PatientClient
 from warren_env_worker.reach.service import MAX_ANSWER_BYTES, Service, content_of
+from warren_schemas.datasets.row_ids import row_id
 
 SILENT_S = 30.0
 """A stream says something every 10 s, if only that it is there."""
@@ -32,6 +33,8 @@ ANSWER_S = 300.0
 
 _GONE = (404, 410)
 _REFUSED = (400, 422)
+_NO_SPECS = (404, 405, 501)
+"""From a server that has tasks by number alone."""
 
 ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
@@ -92,11 +95,19 @@ class OrsServer:
 
     async def ask_once(self, asked: Asked) -> object:
         async with self._response(asked) as response:
+            if response.status in _NO_SPECS:
+                return None
             try:
                 return orjson.loads(await content_of(response))
             except ValueError as error:
                 log.warning("%s answered with something else than JSON", self.url)
                 raise self._client.failed() from error
+
+    async def task_id(self, split: str, number: int) -> str | None:
+        """What the server's own description of a task calls it. Raises `OrsFailed`."""
+        asked = Asked("POST", self.path("task"), {"split": split, "index": number})
+        told = await self.ask_for(TASK, asked)
+        return None if told is None else row_id(told.task)
 
     async def new_session(self) -> str:
         """Its id. May be asked for again: the server forgets those that nobody uses."""
@@ -142,25 +153,27 @@ class OrsServer:
     async def _response(
         self, asked: Asked, *, answer_s: float = ANSWER_S
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """One with the status 200, or, of a call, one that refuses it. Raises `AskAgain` if it breaks off."""
+        """One with the status 200, or one that refuses a call or knows of no specs. Raises `AskAgain` if it breaks off."""
         headers = dict(asked.headers or {})
         if asked.session is not None:
             headers["X-Session-ID"] = asked.session
+        expected = _EXPECTED.get(asked.path.rpartition("/")[2], ())
         async with self._client.response(
-            asked.method, asked.path, asked.body, headers, answer_s
+            asked.method, asked.path, asked.body, headers, answer_s, expected=expected
         ) as response:
-            self._require_good(asked, response.status)
+            self._require_good(asked, response.status, expected)
             yield response
 
-    def _require_good(self, asked: Asked, status: int) -> None:
-        is_call = asked.path.rpartition("/")[2] == "call"
-        if status == 200 or (is_call and status in _REFUSED):
+    def _require_good(self, asked: Asked, status: int, expected: Collection[int]) -> None:
+        if status == 200 or status in expected:
             return
         if status in _GONE and asked.session is not None and asked.path != "create":
             raise SessionLost
         raise self._client.failed()
 
 
+_EXPECTED = {"call": _REFUSED, "task": _NO_SPECS, "task_range": _NO_SPECS}
+"""By the last part of the path."""
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 

@@ -1,14 +1,15 @@
-"""Which tasks of a split a config plays: numbers of tasks at the server.
+"""Which tasks of a split a config plays, by their numbers at the server, and what their specs call them.
 
 Asked without a key: what is loaded serves the runs of all who may reach the same, so no key is told there.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.ors.answers import NAMES, NUM_TASKS, SPLITS, TASK_RANGE
 from warren_env_worker.environments.ors.server import Asked, OrsServer
+from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.text.explain import nearest
 
 
@@ -18,22 +19,36 @@ class TaskList:
         self._environment = environment
         self._split = split
 
-    async def chosen(self, start: int | None, stop: int | None, ids: Sequence[str]) -> list[int]:
-        """Those from `start` to `stop`, by Python's rules for slices; of them, those with these ids."""
+    async def numbers(self, start: int | None, stop: int | None) -> list[int]:
+        """Those from `start` to `stop`, by Python's rules for slices."""
         await self._require_split()
-        of_split = {"split": self._split}
-        asked = Asked("POST", self._server.path("num_tasks"), of_split)
+        asked = Asked("POST", self._server.path("num_tasks"), {"split": self._split})
         n_tasks = (await self._server.ask_for(NUM_TASKS, asked)).num_tasks
-        numbers = list(range(*slice(start, stop).indices(n_tasks)))
-        if not ids or not numbers:
-            return numbers
-        bounds = {**of_split, "start": numbers[0], "stop": numbers[-1] + 1}
+        return list(range(*slice(start, stop).indices(n_tasks)))
+
+    async def ids(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Of these tasks, which follow each other, those that have one."""
+        if not numbers:
+            return {}
+        bounds = {"split": self._split, "start": numbers[0], "stop": numbers[-1] + 1}
         asked = Asked("POST", self._server.path("task_range"), bounds)
-        specs = (await self._server.ask_for(TASK_RANGE, asked)).tasks
-        by_id = {_id_of(spec): number for spec, number in zip(specs, numbers, strict=False)}
-        missing = [each for each in ids if each not in by_id]
+        told = await self._server.ask_for(TASK_RANGE, asked)
+        specs = () if told is None else told.tasks
+        found = {number: row_id(spec) for spec, number in zip(specs, numbers, strict=False)}
+        return {number: told for number, told in found.items() if told is not None}
+
+    def having(self, ids: Sequence[str], known: dict[int, str]) -> list[int]:
+        """The tasks with these ids, in their order. Raises `ConfigError`."""
+        n_having = Counter(known.values())
+        missing = [each for each in ids if each not in n_having]
         if missing:
             raise ConfigError(f"ids: no task of {self._split} has the id {', '.join(missing)}")
+        repeated = [each for each in ids if n_having[each] > 1]
+        if repeated:
+            raise ConfigError(
+                f"ids: {n_having[repeated[0]]} tasks of {self._split} have the id {repeated[0]}; choose by start and stop"
+            )
+        by_id = {told: number for number, told in known.items()}
         return [by_id[each] for each in ids]
 
     async def _require_split(self) -> None:
@@ -54,9 +69,3 @@ def _missing(what: str, name: str, names: Sequence[str]) -> str:
     match = nearest(name, names)
     rest = f"did you mean {match}?" if match else f"it has {', '.join(names) or 'none'}"
     return f"the server has no {what} {name}; {rest}"
-
-
-def _id_of(spec: dict[str, Any]) -> str | None:
-    """Where specs have ids, they stand under one of these names."""
-    found = spec.get("id", spec.get("task_id"))
-    return None if found is None else str(found)

@@ -14,7 +14,7 @@ Metrics: those of the taskset, and each of its rewards by its name.
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import JsonValue
 
@@ -30,7 +30,14 @@ _ID = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII)
 """No path, and no part of a package."""
 
 
-class Verifiers(AgentEnv[int | None]):
+class Question(NamedTuple):
+    """A task of a taskset in which some have ids; in others, a task is its number."""
+
+    number: int
+    id: str | None
+
+
+class Verifiers(AgentEnv[Question | int | None]):
     name = "verifiers"
     version = "1"
     replayable = (
@@ -62,11 +69,18 @@ class Verifiers(AgentEnv[int | None]):
         if "system_prompt" in names and not current().is_trusted:
             raise ConfigError("arguments.system_prompt: it is the path of a file on the worker")
 
-    async def tasks(self, split: str) -> Sequence[int] | None:
-        n_tasks = (await repeated_answer_of(*self._program(split), None))["n_tasks"]
-        return None if n_tasks is None else range(n_tasks)
+    async def tasks(self, split: str) -> Sequence[Question] | Sequence[int] | None:
+        told = await repeated_answer_of(*self._program(split), None)
+        if told["n_tasks"] is None:
+            return None
+        if told["ids"] is None:
+            return range(told["n_tasks"])
+        return [Question(number, given) for number, given in enumerate(told["ids"])]
 
-    async def run(self, task: int | None, agent: Agent) -> float | None:
+    def id_of(self, task: Question | int | None) -> str | None:
+        return task.id if isinstance(task, Question) else None
+
+    async def run(self, task: Question | int | None, agent: Agent) -> float | None:
         try:
             played = await answer_of(*self._program(agent.context.split), _asked(task, agent))
         except ProcessLost as error:
@@ -90,9 +104,10 @@ class VerifiersV0(Verifiers):
         """They are what `load_environment` takes: none of them means anything to verifiers."""
 
 
-def _asked(task: int | None, agent: Agent) -> dict[str, object]:
+def _asked(task: Question | int | None, agent: Agent) -> dict[str, object]:
     context: Context = agent.context
-    index = context.index if task is None else task
+    number = task.number if isinstance(task, Question) else task
+    index = context.index if number is None else number
     called = {"base_url": agent.base_url, "api_key": agent.api_key, "model": agent.model}
     return {"index": index, **called}
 

@@ -14,6 +14,8 @@ import types
 from contextlib import AsyncExitStack
 from typing import Any
 
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+listed: Any = importlib.import_module("verifiers_ids").listed
 vf: Any = importlib.import_module("verifiers.v1")
 loaders: Any = importlib.import_module("verifiers.v1.utils.loaders")
 mcp: Any = importlib.import_module("verifiers.v1.harnesses.utils.mcp")
@@ -21,6 +23,7 @@ openai: Any = importlib.import_module("openai")
 
 KEY_VARIABLE = "WARREN_EPISODE_KEY"
 HARNESS = "warren_chat"
+ENDLESS = {"n_tasks": None, "ids": None}
 
 
 class Chat(vf.Harness[vf.HarnessConfig]):
@@ -95,12 +98,12 @@ class Episode:
         return {}
 
     def step(self, asked: dict[str, Any] | None) -> dict[str, Any]:
-        """The whole episode; None: the number of its tasks, whatever the split, or None where they have no end.
+        """The whole episode; None: how many tasks it has, whatever the split, or None where they have no end, and their ids.
 
-        To count the tasks is to load all of them: no episode needs that.
+        To list the tasks is to load all of them: no episode needs that.
         """
         if asked is None:
-            return {"n_tasks": sum(1 for _ in self._tasks) if self._tasks.bounded else None}
+            return listed(task.data.id for task in self._tasks) if self._tasks.bounded else ENDLESS
         os.environ[KEY_VARIABLE] = asked["api_key"]
         return asyncio.run(self._played(asked["index"], asked["base_url"], asked["model"]))
 

@@ -8,8 +8,11 @@ import functools
 import importlib
 import inspect
 import os
+import sys
 from typing import Any
 
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+ids: Any = importlib.import_module("verifiers_ids")
 vf: Any = importlib.import_module("verifiers")
 types: Any = importlib.import_module("verifiers.types")
 _LOADED = (vf.ToolEnv, vf.Rubric, importlib.import_module("datasets"))
@@ -33,9 +36,9 @@ class Episode:
         return {}
 
     def step(self, asked: dict[str, Any] | None) -> dict[str, Any]:
-        """The whole episode; None: the number of its tasks."""
+        """The whole episode; None: how many tasks there are, and their ids."""
         if asked is None:
-            return {"n_tasks": len(self._rows)}
+            return ids.listed(ids.ids_of_rows(self._rows))
         os.environ[KEY_VARIABLE] = asked["api_key"]
         failures: list[Exception] = []
         note_failures(self._env.rubric, failures)

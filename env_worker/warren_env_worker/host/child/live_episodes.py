@@ -106,7 +106,8 @@ class LiveEpisodes:
         task = task_cache.task(start) if row is None else task_of_row(row, made)
         shown = await episode.reset(call.id, task)
         task_id = shown.task_id or row_id(None if row is None else row.values)
-        return replace(shown, task_number=number, task_id=task_id, n_tasks=n_tasks)
+        told = None if row is not None else task_cache.ids(start)
+        return replace(shown, task_number=number, task_id=task_id, n_tasks=n_tasks, all_ids=told)
 
     def _refused(self, call: int, error: BaseException) -> Refused:
         refusal = blame(error, self._package)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 
 from warren.environment import ConfigError, Env, TaskError
-from warren_env_worker.host.child.choice import chosen
+from warren_env_worker.host.child.choice import chosen, told_ids
 from warren_env_worker.host.child.memory import MIB
 from warren_env_worker.host.child.size import size_bytes
 from warren_env_worker.host.config import ConfigSchema
@@ -42,6 +42,8 @@ class _Loaded(NamedTuple):
     tasks: Sequence[Any] | None
     used: Sequence[int] | None
     """The numbers of those that a run may play; None where the environment makes its own."""
+    loader: Env[Any]
+    """It knows what they are called."""
     n_loads: int
     """So many there had been with this one."""
     size_bytes: int
@@ -84,6 +86,7 @@ class TaskCache:
     def load(self, start: Start) -> Coroutine[Any, Any, None] | None:
         """Load the tasks of a split; may take long. No secret is told: others are forked from here."""
         loader = self._made(start, start.reach)
+        loader.wants_task_ids = bool(start.task_ids) or start.lists_ids
         with _misfits_of(start), acting(start.reach):
             tasks = loader.tasks(start.split)
         if inspect.isawaitable(tasks):
@@ -104,7 +107,7 @@ class TaskCache:
             used = chosen(loader, tasks, start.split, start.task_ids)
         self.n_loads += 1
         taken_bytes = 0 if tasks is None else size_bytes(tasks)
-        _keep(self._loaded, _load(start), _Loaded(tasks, used, self.n_loads, taken_bytes))
+        _keep(self._loaded, _load(start), _Loaded(tasks, used, loader, self.n_loads, taken_bytes))
         self._make_room()
 
     def _make_room(self) -> None:
@@ -137,6 +140,13 @@ class TaskCache:
             return start.row.number
         used = self._loaded[_load(start)].used
         return None if used is None else used[start.order.position(start.index, len(used))]
+
+    def ids(self, start: Start) -> Sequence[str | None] | None:
+        """What all of them are called, where the episode lists them."""
+        if not start.lists_ids:
+            return None
+        loaded = self._loaded[_load(start)]
+        return told_ids(loaded.loader, loaded.tasks, loaded.used)
 
     def n_tasks(self, start: Start) -> int | None:
         """How many there are to play; None also where the task is a row of a data set."""

@@ -20,6 +20,7 @@ class Config(vf.TasksetConfig):
     n: int = 3
     second: str = "and {}?"
     kaput: str = ""
+    named: bool = False
 
 
 class Question(vf.Task[Data, vf.State, vf.TaskConfig]):
@@ -39,7 +40,11 @@ class TwoQuestions(vf.Taskset[Question, Config]):
         for number in range(self.config.n):
             second = self.config.second.format(number)
             data = Data(
-                prompt=f"{number}?", system_prompt="guess:", second=second, kaput=self.config.kaput
+                id=f"question-{number}" if self.config.named else None,
+                prompt=f"{number}?",
+                system_prompt="guess:",
+                second=second,
+                kaput=self.config.kaput,
             )
             if self.config.kaput == "load":
                 raise RuntimeError("the tasks are kaput")

@@ -10,16 +10,28 @@ import verifiers as vf
 from datasets import Dataset
 
 
-def load_environment(n: int = 3, kaput: str = "", shop: bool = False):
+def load_environment(n: int = 3, kaput: str = "", shop: bool = False, named: str = ""):
     if kaput == "counting":
         os.kill(os.getpid(), signal.SIGKILL)
     rubric = vf.Rubric(funcs=[turns_of(kaput)], weights=[2.0])
-    rows = [{"question": f"{number}?", "answer": f"and {number}?"} for number in range(n)]
+    rows = [
+        {"question": f"{number}?", "answer": f"and {number}?", **ids_of(named, number)}
+        for number in range(n)
+    ]
     train, test = Dataset.from_list(rows), Dataset.from_list(rows[:1])
     made = {"dataset": train, "eval_dataset": test, "system_prompt": "guess:", "rubric": rubric}
     if shop:
         return vf.ToolEnv(tools=[price], **made)
     return TwoQuestions(kaput, **made)
+
+
+def ids_of(named: str, number: int):
+    """As data sets have them: in `info`, as an `example_id` of theirs, or nowhere."""
+    if named == "info":
+        return {"info": {"id": f"question-{number}"}}
+    if named == "text":
+        return {"example_id": f"question-{number}"}
+    return {"example_id": 100 + number} if named == "number" else {}
 
 
 def price(article: str) -> str:

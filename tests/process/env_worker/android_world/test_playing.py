@@ -31,6 +31,22 @@ async def test_a_task_is_done_and_scored_by_the_server() -> None:
     ]  # fmt: skip
 
 
+async def test_a_task_is_called_as_androidworld_calls_it_where_its_seed_is_given() -> None:
+    async with phones(1) as servers:
+        of = config(servers, "SimpleQuestion", seed=7, combinations=2)
+        for index, named in (
+            (0, "SimpleQuestion_0"),
+            (1, "SimpleQuestion_1"),
+            (2, "SimpleQuestion_0"),
+        ):
+            environment = AndroidWorld(**of)
+            await environment.reset(None, Context.derive(1, index=index))
+            await environment.close()
+            assert environment.task_id == named
+        async with using(servers, "SimpleQuestion") as episode:
+            assert episode.environment.task_id is None, "only its seed tells it from others"
+
+
 async def test_places_in_the_picture_are_places_on_the_device() -> None:
     small = {"screen_width": 64}
     async with (

@@ -24,8 +24,11 @@ def wrong(findings: list[Finding]) -> list[str]:
     return [f"{f.what}: {f.told}" for f in findings if f.mark is not Mark.GOOD]
 
 
-async def test_a_server_that_keeps_to_it_passes() -> None:
+async def test_a_server_that_keeps_to_it_passes_without_a_word_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     findings = await findings_of(FakeEnvServer())
+    assert [record for record in caplog.records if record.name.startswith("warren")] == []
     assert wrong(findings) == []
     assert len(findings) == 7
 

@@ -203,6 +203,33 @@ async def test_what_is_not_there_is_said(
             await Ors(url, name, ids=ids).tasks(split)
 
 
+async def test_an_id_that_two_tasks_have_names_neither() -> None:
+    with pytest.raises(ConfigError, match="2 tasks of train have the id x; choose by start"):
+        await tasks(FakeOrs(ids={1: "x", 4: "x"}), ids=("task-2", "x"))
+
+
+@pytest.mark.parametrize(
+    ("server", "id"), [(FakeOrs(), "task-3"), (FakeOrs(tells_specs=False), None)]
+)
+async def test_a_task_has_the_id_of_its_spec_where_there_is_one(
+    server: FakeOrs, id: str | None
+) -> None:
+    async with server.serving() as url:
+        environment = await opened(url)
+        await environment.close()
+    assert environment.task_id == id
+
+
+async def test_ids_are_listed_where_a_run_names_tasks() -> None:
+    async with FakeOrs().serving() as url:
+        loader = Ors(url, "vault")
+        loader.wants_task_ids = True
+        assert [loader.id_of(task) for task in await loader.tasks("train")][:2] == [
+            "task-0",
+            "task-1",
+        ]
+
+
 @pytest.mark.parametrize("name", ["../admin", "a/b/c", "../b", "..", "", "a b", "%2e%2e"])
 def test_no_name_of_an_environment_leads_elsewhere(name: str) -> None:
     with pytest.raises(ValueError, match="as the server lists its environments"):
