@@ -47,7 +47,8 @@ class Comparisons:
             return claim.done()  # whoever wants it asks again
         spec = claim.item.spec
         parts: list[JsonValue] = [part.model_dump(mode="json") for part in spec.group_parts]
-        group = ScoredGroup([_transcript(member) for member in claim.item.members])
+        members = [_transcript(member) for member in claim.item.members]
+        group = ScoredGroup(members, claim.item.envelope.run or "")
         answered = partial(self._answered, claim)
         self._rubrics.ask(spec, {"group_parts": parts}, group.to_json(), answered)
 

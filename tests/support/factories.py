@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from warren_schemas.config import GroupReward, LoraUpdate, PpoLoss, Sampling, TrainConfig
+from warren_schemas.config import GroupFunctionReward, LoraUpdate, PpoLoss, Sampling, TrainConfig
 from warren_schemas.control import (
     DrainWorker,
     EpisodeCancelled,
@@ -240,7 +240,7 @@ def make_score_group(**changes: Any) -> ScoreGroup:
         metrics={"exact": 0.0},
         stop=StopReason.DONE,
     )
-    spec = make_spec(group_parts=(GroupReward(function="my_rewards:rank", weight=0.5),))
+    spec = make_spec(group_parts=(GroupFunctionReward(function="my_rewards:rank", weight=0.5),))
     return _make(ScoreGroup, changes, envelope=make_envelope(), spec=spec, members=(member,))
 
 

@@ -8,15 +8,21 @@ hold no connection. What a run has spent is remembered longer than its client.
 
 import os
 from collections import OrderedDict
-from typing import Annotated, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Annotated, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
 from warren_env_worker.reach.service import Service
-from warren_env_worker.rewards.judge import Judge, Spent
-from warren_env_worker.rewards.scored import Scored
-from warren_env_worker.rewards.service import RewardService
-from warren_schemas.config import JudgeReward, ServiceReward
+from warren_env_worker.rewards.judge import Spent, judge_of_episodes, judge_of_groups
+from warren_env_worker.rewards.scored import Scored, ScoredGroup
+from warren_env_worker.rewards.service import GroupRewardService, RewardService
+from warren_schemas.config import (
+    GroupJudgeReward,
+    GroupServiceReward,
+    JudgeReward,
+    ServiceReward,
+)
 
 MAX_IDLE = 32
 MAX_BUDGETS = 4096
@@ -24,29 +30,38 @@ MAX_BUDGETS = 4096
 _SETTINGS: TypeAdapter[ServiceReward | JudgeReward] = TypeAdapter(
     Annotated[ServiceReward | JudgeReward, Field(discriminator="kind")]
 )
+_GROUP_SETTINGS: TypeAdapter[GroupServiceReward | GroupJudgeReward] = TypeAdapter(
+    Annotated[GroupServiceReward | GroupJudgeReward, Field(discriminator="kind")]
+)
+AskedT = TypeVar("AskedT")
+GivenT = TypeVar("GivenT")
+_AskedT_contra = TypeVar("_AskedT_contra", contravariant=True)
+_GivenT_co = TypeVar("_GivenT_co", covariant=True)
 
 
 class Asker(NamedTuple):
     owner: str
     service: Service
     settings: str
-    """`ServiceReward` or `JudgeReward` as JSON."""
+    """Of the part, as JSON."""
     run: str = ""
     """Empty where runs share a client."""
 
 
-class Client(Protocol):
+class Client(Protocol[_AskedT_contra, _GivenT_co]):
     @property
     def is_idle(self) -> bool: ...
 
-    async def score(self, scored: Scored) -> float: ...
+    async def score(self, scored: _AskedT_contra, /) -> _GivenT_co: ...
 
 
-class RewardClients:
+class RewardClients(Generic[AskedT, GivenT]):
     """For one event loop."""
 
-    def __init__(self) -> None:
-        self._clients: dict[tuple[int, Asker], Client] = {}
+    def __init__(self, make: Callable[[Asker, Spent], Client[AskedT, GivenT]]) -> None:
+        """`make` makes a client of what its run has spent, `client_of` or `group_client_of`."""
+        self._make = make
+        self._clients: dict[tuple[int, Asker], Client[AskedT, GivenT]] = {}
         """By process, too: a forked one finds those of its parent, which are not for its loop. The one that
         was asked last comes last."""
         self._spent: OrderedDict[Asker, Spent] = OrderedDict()
@@ -54,10 +69,10 @@ class RewardClients:
     def __len__(self) -> int:
         return len(self._clients)
 
-    async def score(self, asker: Asker, scored: Scored) -> float:
+    async def score(self, asker: Asker, scored: AskedT) -> GivenT:
         """Raises `RewardFailed`."""
         key = os.getpid(), asker
-        client = self._clients.pop(key, None) or self._made(asker)
+        client = self._clients.pop(key, None) or self._make(asker, self._budget(asker))
         self._clients[key] = client
         try:
             return await client.score(scored)
@@ -69,15 +84,25 @@ class RewardClients:
         for key in idle[: max(0, len(idle) - MAX_IDLE)]:
             del self._clients[key]
 
-    def _made(self, asker: Asker) -> Client:
-        settings = _SETTINGS.validate_json(asker.settings)
-        if isinstance(settings, ServiceReward):
-            return RewardService(asker.service, settings)
-        return Judge(asker.service, settings, self._budget(asker))
-
     def _budget(self, asker: Asker) -> Spent:
         spent = self._spent.setdefault(asker, Spent())
         self._spent.move_to_end(asker)
         if len(self._spent) > MAX_BUDGETS:
             self._spent.popitem(last=False)
         return spent
+
+
+def client_of(asker: Asker, spent: Spent) -> Client[Scored, float]:
+    """For parts that look at one episode."""
+    settings = _SETTINGS.validate_json(asker.settings)
+    if isinstance(settings, ServiceReward):
+        return RewardService(asker.service, settings)
+    return judge_of_episodes(asker.service, settings, spent)
+
+
+def group_client_of(asker: Asker, spent: Spent) -> Client[ScoredGroup, list[float]]:
+    """For parts that compare the episodes of a group."""
+    settings = _GROUP_SETTINGS.validate_json(asker.settings)
+    if isinstance(settings, GroupServiceReward):
+        return GroupRewardService(asker.service, settings)
+    return judge_of_groups(asker.service, settings, spent)

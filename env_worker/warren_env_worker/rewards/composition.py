@@ -10,25 +10,36 @@ from typing import TypeVar
 
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.reach.reach import Reach, current
-from warren_env_worker.rewards.clients import Asker, RewardClients
+from warren_env_worker.rewards.clients import (
+    Asker,
+    RewardClients,
+    client_of,
+    group_client_of,
+)
 from warren_env_worker.rewards.code import RewardCode
 from warren_env_worker.rewards.function import GroupFunction, RewardFunction
 from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
 from warren_schemas.config import (
     CodeReward,
     FunctionReward,
+    GroupFunctionReward,
+    GroupJudgeReward,
     GroupReward,
+    GroupServiceReward,
     JudgeReward,
     OwnReward,
     Reward,
+    ServiceReward,
     name_of,
 )
 from warren_schemas.episode import FailureKind
 
-_clients = RewardClients()
+_clients, _group_clients = RewardClients(client_of), RewardClients(group_client_of)
 """Of the background loop."""
 
 Score = Callable[[Scored], Awaitable[float]]
+GroupScore = Callable[[ScoredGroup], Awaitable[list[float]]]
+Asking = ServiceReward | JudgeReward | GroupServiceReward | GroupJudgeReward
 GivenT = TypeVar("GivenT")
 
 
@@ -62,7 +73,7 @@ class GroupComposition:
         """Raises `ConfigError` for functions that are not there or not allowed."""
         reach = current()
         self._parts = [
-            (name_of(part, n), part.weight, _group_function(*reach.function(part.function)))
+            (name_of(part, n), part.weight, _group_score_of(part, reach))
             for n, part in enumerate(parts)
         ]
 
@@ -97,16 +108,32 @@ def _score_of(part: Reward, reach: Reach) -> Score:
         return _function(*reach.function(part.function))
     if isinstance(part, CodeReward):
         return RewardCode(part, reach)
-    is_judge = isinstance(part, JudgeReward)
+    asker = _asker_of(part, reach)
+
+    async def ask(scored: Scored) -> float:
+        return await background_loop().call(_clients.score(asker(scored.run), scored))
+
+    return ask
+
+
+def _group_score_of(part: GroupReward, reach: Reach) -> GroupScore:
+    if isinstance(part, GroupFunctionReward):
+        return _group_function(*reach.function(part.function))
+    asker = _asker_of(part, reach)
+
+    async def ask(group: ScoredGroup) -> list[float]:
+        return await background_loop().call(_group_clients.score(asker(group.run), group))
+
+    return ask
+
+
+def _asker_of(part: Asking, reach: Reach) -> Callable[[str], Asker]:
+    """By run. Raises `ConfigError` for what may not be reached."""
+    is_judge = isinstance(part, JudgeReward | GroupJudgeReward)
     url = f"{part.url.rstrip('/')}/chat/completions" if is_judge else part.url
     service = reach.service(url, part.key_variable)
     shared = Asker(reach.owner, service, part.model_dump_json())
-
-    async def ask(scored: Scored) -> float:
-        asker = shared._replace(run=scored.run) if is_judge else shared
-        return await background_loop().call(_clients.score(asker, scored))
-
-    return ask
+    return lambda run: shared._replace(run=run) if is_judge else shared
 
 
 async def _own(scored: Scored) -> float:

@@ -10,17 +10,28 @@ from typing import cast
 import orjson
 
 from warren.environment import ChatMessage
-from warren_env_worker.rewards.scored import RewardFailed, Scored
-from warren_schemas.config import JsonScore, Judgement, JudgeReward, NumberScore
+from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
+from warren_schemas.config import (
+    GroupJudgement,
+    JsonScore,
+    Judgement,
+    JudgePart,
+    ListScore,
+    NumberScore,
+    RankingScore,
+)
 
 _PLACEHOLDER = re.compile(r"\{(response|messages|task|gold|own_reward)\}")
+_OF_GROUP = re.compile(r"\{(responses|transcripts|task|n)\}")
+_WHOLE_NUMBER = re.compile(r"\d{1,9}")
+_LIST = re.compile(r"\[[^\[\]]*\]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _YES_OR_NO = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
 
-def request(settings: JudgeReward, scored: Scored) -> dict[str, object]:
-    """The body of the request. Raises `RewardFailed` where the prompt needs what the episode lacks."""
-    messages = [{"role": "user", "content": prompt(settings.prompt, scored)}]
+def request(settings: JudgePart, asked: str) -> dict[str, object]:
+    """The body of the request."""
+    messages = [{"role": "user", "content": asked}]
     if settings.system is not None:
         messages.insert(0, {"role": "system", "content": settings.system})
     return {
@@ -32,6 +43,7 @@ def request(settings: JudgeReward, scored: Scored) -> dict[str, object]:
 
 
 def prompt(template: str, scored: Scored) -> str:
+    """Raises `RewardFailed` where it needs what the episode lacks."""
     known = _known(scored)
 
     def filled(found: re.Match[str]) -> str:
@@ -43,6 +55,22 @@ def prompt(template: str, scored: Scored) -> str:
         return value
 
     return _PLACEHOLDER.sub(filled, template)
+
+
+def group_prompt(template: str, group: ScoredGroup) -> str:
+    members = group.transcripts
+    users = (message.content for message in members[0].messages if message.role == "user")
+    known = {
+        "responses": _numbered([each.response for each in members]),
+        "transcripts": _numbered([_conversation(each.messages) for each in members]),
+        "task": next(users, ""),
+        "n": str(len(members)),
+    }
+    return _OF_GROUP.sub(lambda found: known[found.group(1)], template)
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    return "\n\n".join(f"[{number}]\n{text}" for number, text in enumerate(texts, 1))
 
 
 def _known(scored: Scored) -> Mapping[str, str | None]:
@@ -71,7 +99,37 @@ def score_in(answer: str, how: Judgement) -> float | None:
     return float(said[-1].lower() == "yes") if said else None
 
 
-def _scaled(value: float | bool | None, scale: NumberScore | JsonScore) -> float | None:
+def scores_in(answer: str, how: GroupJudgement, n: int) -> list[float] | None:
+    """From 0 to 1, of `n` episodes in their order; None where the answer holds no such scores."""
+    if isinstance(how, RankingScore):
+        return _ranked(answer, how.after, n)
+    found = _LIST.findall(answer)
+    try:
+        values = cast("list[object]", orjson.loads(found[-1])) if found else list[object]()
+    except ValueError:
+        return None
+    scaled = [_scaled(_number(value), how) for value in values]
+    given = [value for value in scaled if value is not None]
+    return given if len(given) == len(values) == n else None
+
+
+def _ranked(answer: str, after: str, n: int) -> list[float] | None:
+    _, is_there, behind = answer.rpartition(after) if after else ("", "-", answer)
+    found = [int(number) for number in _WHOLE_NUMBER.findall(behind)] if is_there else []
+    places = found[:n] if after else found[-n:]
+    if sorted(places) != list(range(1, n + 1)):
+        return None
+    return [1.0 - places.index(number) / max(n - 1, 1) for number in range(1, n + 1)]
+
+
+def _number(value: object) -> float | None:
+    """None for what is none, true and false among that."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _scaled(value: float | bool | None, scale: NumberScore | JsonScore | ListScore) -> float | None:
     if value is None or isinstance(value, bool):
         return value if value is None else float(value)
     if not scale.minimum <= value <= scale.maximum:

@@ -54,6 +54,7 @@ class ScoredGroup:
     """The episodes of a group, which have all ended."""
 
     transcripts: Sequence[EpisodeTranscript]
+    run: str = ""
 
     def to_json(self) -> str:
         return orjson.dumps(self, default=_plain).decode()

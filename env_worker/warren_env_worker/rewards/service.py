@@ -4,6 +4,12 @@
                              "data_source": …, "metrics": {…}}, …]}
     200       {"rewards": [1.0, 0.5, null, …]}     null: this one can't be scored
 
+Or, to compare the episodes of a group, for all of these at once:
+
+    POST url  {"group": [{"messages": […], "response": …, "rewards": [0.0, null, …], "reward": …,
+                          "metrics": {…}, "ending": "done"}, …]}
+    200       {"rewards": [1.0, 0.5, …]}           one for each
+
 Invariants: a busy or failing service (429, 5xx, no connection) is asked again with growing pauses,
 and as late as it asks for; what it does not answer in the end is `RewardFailed` and never a 0; nothing
 of an answer but its rewards, and no key, ever appears in a message (`reach.service`).
@@ -11,12 +17,14 @@ of an answer but its rewards, and no key, ever appears in a message (`reach.serv
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import cast
 
-from warren_env_worker.reach.service import FAILED, Service, ServiceFailed, ServiceSession
+from warren.environment import ChatMessage, EpisodeTranscript
+from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
 from warren_env_worker.rewards.function import finite
-from warren_env_worker.rewards.scored import RewardFailed, Scored
-from warren_schemas.config import ServiceReward
+from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
+from warren_schemas.config import GroupServiceReward, ServicePart, ServiceReward
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
@@ -26,18 +34,83 @@ log = logging.getLogger(__name__)
 _Waiting = tuple[Scored, "asyncio.Future[float]"]
 
 
+class _Endpoint:
+    """Asked for a list of rewards at a time, by no more than `in_flight` requests at once."""
+
+    def __init__(self, service: Service, settings: ServicePart, first_pause_s: float) -> None:
+        self._service = service
+        self._settings = settings
+        self._first_pause_s = first_pause_s
+        self._slots = asyncio.Semaphore(settings.in_flight)
+
+    async def rewards(self, body: dict[str, object], n: int) -> list[object]:
+        """So many. Raises `RewardFailed`."""
+        settings = self._settings
+        async with self._slots, self._service.session(settings.timeout_s) as session:
+            for number in range(settings.tries):
+                try:
+                    return self._listed(await session.post(body), n)
+                except ServiceFailed as error:
+                    if not error.is_passing:
+                        break
+                    asked_s = error.pause_s
+                if number + 1 < settings.tries:
+                    pause_s = max(self._first_pause_s * 2**number, asked_s)
+                    await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
+        raise RewardFailed(f"{settings.url}: {FAILED}")
+
+    def _listed(self, reply: object, n: int) -> list[object]:
+        url = self._settings.url
+        rewards = (
+            cast("dict[str, object]", reply).get("rewards") if isinstance(reply, dict) else None
+        )
+        if not isinstance(rewards, list):
+            raise RewardFailed(f'{url} did not answer {{"rewards": […]}}')
+        listed = cast("list[object]", rewards)
+        if len(listed) != n:
+            raise RewardFailed(f"{url} did not answer with {n} rewards")
+        return listed
+
+
+class GroupRewardService:
+    """For one event loop. A group is compared by one request, and has a reward for each episode or none."""
+
+    def __init__(
+        self,
+        service: Service,
+        settings: GroupServiceReward,
+        *,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        self._url = settings.url
+        self._endpoint = _Endpoint(service, settings, first_pause_s)
+        self._n_asking = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self._n_asking == 0
+
+    async def score(self, scored: ScoredGroup) -> list[float]:
+        """Raises `RewardFailed`."""
+        group = [_member_as_json(each) for each in scored.transcripts]
+        self._n_asking += 1
+        try:
+            rewards = await self._endpoint.rewards({"group": group}, len(group))
+        finally:
+            self._n_asking -= 1
+        return [finite(reward, self._url) for reward in rewards]
+
+
 class RewardService:
     """For one event loop."""
 
     def __init__(
         self, service: Service, settings: ServiceReward, *, first_pause_s: float = FIRST_PAUSE_S
     ) -> None:
-        self._service = service
-        self._first_pause_s = first_pause_s
         self._settings = settings
+        self._endpoint = _Endpoint(service, settings, first_pause_s)
         self._waiting: list[_Waiting] = []
         self._requests: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(settings.in_flight)
 
     @property
     def is_idle(self) -> bool:
@@ -62,8 +135,8 @@ class RewardService:
 
     async def _answer(self, batch: list[_Waiting]) -> None:
         try:
-            async with self._slots:
-                rewards = await self._asked([_as_json(scored) for scored, _ in batch])
+            episodes = [_as_json(scored) for scored, _ in batch]
+            rewards = await self._endpoint.rewards({"episodes": episodes}, len(batch))
             outcomes = [self._outcome(reward) for reward in rewards]
         except RewardFailed as error:
             outcomes = [error] * len(batch)
@@ -85,43 +158,27 @@ class RewardService:
         except RewardFailed as error:
             return error
 
-    async def _asked(self, episodes: list[dict[str, object]]) -> list[object]:
-        settings = self._settings
-        async with self._service.session(settings.timeout_s) as session:
-            for number in range(settings.tries):
-                try:
-                    return await self._posted(session, episodes)
-                except ServiceFailed as error:
-                    if not error.is_passing:
-                        break
-                    asked_s = error.pause_s
-                if number + 1 < settings.tries:
-                    pause_s = max(self._first_pause_s * 2**number, asked_s)
-                    await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
-        raise RewardFailed(f"{settings.url}: {FAILED}")
-
-    async def _posted(
-        self, session: ServiceSession, episodes: list[dict[str, object]]
-    ) -> list[object]:
-        url = self._settings.url
-        reply = await session.post({"episodes": episodes})
-        rewards = (
-            cast("dict[str, object]", reply).get("rewards") if isinstance(reply, dict) else None
-        )
-        if not isinstance(rewards, list):
-            raise RewardFailed(f'{url} did not answer {{"rewards": […]}}')
-        listed = cast("list[object]", rewards)
-        if len(listed) != len(episodes):
-            raise RewardFailed(f"{url} did not answer with {len(episodes)} rewards")
-        return listed
-
 
 def _as_json(scored: Scored) -> dict[str, object]:
-    messages = [{"role": m.role, "content": m.content} for m in scored.messages]
     fields = {"response": scored.response, "gold": scored.gold, "own_reward": scored.own_reward}
     return {
-        "messages": messages,
+        "messages": _messages(scored.messages),
         **fields,
         "data_source": scored.data_source,
         "metrics": dict(scored.metrics),
     }
+
+
+def _member_as_json(member: EpisodeTranscript) -> dict[str, object]:
+    return {
+        "messages": _messages(member.messages),
+        "response": member.response,
+        "rewards": list(member.rewards),
+        "reward": member.reward,
+        "metrics": dict(member.metrics),
+        "ending": member.ending,
+    }
+
+
+def _messages(messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
+    return [{"role": m.role, "content": m.content} for m in messages]

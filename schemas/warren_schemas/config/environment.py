@@ -16,13 +16,21 @@ from warren_schemas.config.numbers import (
     PositiveFloat,
     PositiveInt,
 )
-from warren_schemas.config.rewards.rubric import AnyReward, GroupReward, Reward, faults
+from warren_schemas.config.rewards.groups import (
+    GroupFunctionReward,
+    GroupJudgeReward,
+    GroupReward,
+    GroupServiceReward,
+)
+from warren_schemas.config.rewards.parts import AnyReward, faults
+from warren_schemas.config.rewards.rubric import Reward
 from warren_schemas.config.rewards.rules import RewardReduction, RewardRules
 from warren_schemas.config.sampling import SamplingChanges
 from warren_schemas.config.tools import ToolFormat
 from warren_schemas.ids import TaskId
 from warren_schemas.text.written import Config
 
+_OF_GROUPS = (GroupFunctionReward, GroupServiceReward, GroupJudgeReward)
 MAX_TASK_IDS = 256
 """They travel with every episode."""
 MAX_PARTS = 32
@@ -107,12 +115,12 @@ class EnvironmentConfig(Config):
     @property
     def parts(self) -> tuple[Reward, ...]:
         """Those that look at one episode."""
-        return tuple(part for part in self.rewards if not isinstance(part, GroupReward))
+        return tuple(part for part in self.rewards if not isinstance(part, _OF_GROUPS))
 
     @property
     def group_parts(self) -> tuple[GroupReward, ...]:
         """Those that compare the episodes of a group."""
-        return tuple(part for part in self.rewards if isinstance(part, GroupReward))
+        return tuple(part for part in self.rewards if isinstance(part, _OF_GROUPS))
 
     @property
     def reward_rules(self) -> RewardRules:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.support.claims import HeldClaim
+from tests.support.fake_judge import FakeJudge, base_url, saying
 from tests.support.hosting import hosting
 from tests.support.interacting import RUN, spec
 from tests.support.patience import PATIENCE_S
@@ -16,7 +17,12 @@ from warren_broker.successors import Destination
 from warren_broker.topology import results
 from warren_env_worker.comparisons import Comparisons
 from warren_env_worker.rubrics import REFERENCE, Rubrics
-from warren_schemas.config import GroupReward
+from warren_schemas.config import (
+    GroupFunctionReward,
+    GroupJudgeReward,
+    GroupReward,
+    GroupServiceReward,
+)
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import Failed, FailureKind, StopReason
 from warren_schemas.group_scoring import (
@@ -31,8 +37,8 @@ from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 from warren_schemas.transcript import ChatMessage
 
 HERE = "tests.unit.env_worker.rewards.functions"
-RANK = GroupReward(function=f"{HERE}:rank", weight=2.0)
-SHORTEST = GroupReward(function=f"{HERE}:shortest", name="short")
+RANK = GroupFunctionReward(function=f"{HERE}:rank", weight=2.0)
+SHORTEST = GroupFunctionReward(function=f"{HERE}:shortest", name="short")
 
 
 def member(number: int, words: str, reward: float | None) -> GroupMember:
@@ -126,7 +132,7 @@ async def test_what_fails_is_told_and_the_next_group_is_compared(
     name: str, kind: FailureKind, reason: str, is_retryable: bool
 ) -> None:
     async with comparing() as worker:
-        failed = await worker.failure(GroupReward(function=f"{HERE}:{name}"))
+        failed = await worker.failure(GroupFunctionReward(function=f"{HERE}:{name}"))
         assert (failed.kind, failed.retryable) == (kind, is_retryable)
         assert re.search(reason, failed.reason)
         assert isinstance((await worker.answer(asked(RANK))).outcome, GroupRewards)
@@ -145,3 +151,32 @@ async def test_what_nobody_waits_for_any_more_is_dropped() -> None:
         worker.comparisons.take(claim)
         assert claim.fate == "done"
         assert worker.published.empty()
+
+
+@pytest.mark.parametrize("kind", ["group_service", "group_judge"])
+async def test_an_endpoint_that_the_operator_does_not_allow_is_not_asked(kind: str) -> None:
+    fake = FakeJudge()
+    async with fake.served() as server, comparing(OperatorPolicy()) as worker:
+        url = base_url(server)
+        parts: dict[str, GroupReward] = {
+            "group_service": GroupServiceReward(url=url),
+            "group_judge": GroupJudgeReward(url=url, model="m", prompt="{responses}"),
+        }
+        failed = await worker.failure(parts[kind])
+    assert (failed.kind, failed.retryable) == (FailureKind.ENVIRONMENT_CONFIG, False)
+    assert fake.bodies == []
+
+
+async def test_a_judge_compares_a_group_until_the_budget_of_the_run_is_spent() -> None:
+    fake = FakeJudge(otherwise=saying("Ranking: 2 > 1 > 3"))
+    async with fake.served() as server, comparing() as worker:
+        part = GroupJudgeReward(
+            url=base_url(server), model="m", prompt="{responses}", cache=0, max_requests=1
+        )
+        given = (await worker.answer(asked(part))).outcome
+        spent = await worker.failure(part)
+    assert isinstance(given, GroupRewards)
+    assert [(each.member, each.reward) for each in given.members] == [(0, 0.5), (2, 1.0), (3, 0.0)]
+    assert (spent.kind, spent.retryable) == (FailureKind.REWARD_FAILED, False)
+    assert "has spent its max_requests of 1" in spent.reason
+    assert len(fake.bodies) == 1

@@ -51,6 +51,15 @@ PARTS: Mapping[str, Keys] = {
     },
     "code": {"code": "def reward(): return 2", "limit_s": 3.0, "weight": 0.5, "name": "mine"},
     "group_function": {"function": "other:reward", "weight": 0.5, "name": "mine"},
+    "group_service": {
+        "url": "http://other", "key_variable": "WARREN_SECRET_JUDGE", "in_flight": 2, "tries": 2, "timeout_s": 3.0,
+        "weight": 0.5, "name": "mine",
+    },
+    "group_judge": {
+        "url": "http://other", "model": "other", "key_variable": "WARREN_SECRET_JUDGE", "prompt": "{transcripts}",
+        "system": "Be strict.", "temperature": 0.5, "max_tokens": 9, "tries": 2, "deadline_s": 3.0, "in_flight": 2,
+        "cache": 2, "max_requests": 9, "max_total_tokens": 9, "weight": 0.5, "name": "mine",
+    },
     "judge": {
         "url": "http://other", "model": "other", "key_variable": "WARREN_SECRET_JUDGE", "prompt": "{messages}",
         "system": "Be strict.", "temperature": 0.5, "max_tokens": 9, "tries": 2, "deadline_s": 3.0, "in_flight": 2,
@@ -64,6 +73,8 @@ REQUIRED: Mapping[str, Keys] = {
     "service": {"url": "http://some"},
     "code": {"code": "def reward(): return 1"},
     "group_function": {"function": "some:reward"},
+    "group_service": {"url": "http://some"},
+    "group_judge": {"url": "http://some", "model": "some", "prompt": "{responses}"},
     "judge": {"url": "http://some", "model": "some", "prompt": "{response}"},
 }
 """What a part of a kind must have."""
@@ -139,6 +150,11 @@ ACTED_ON: Mapping[str, str] = {
             "maximum (json)",
         )
     },
+    **{
+        f"environments.rewards.score.{key}": "tests/unit/env_worker/rewards/test_groups.py::"
+        "test_scores_of_a_group_are_read_from_what_a_judge_says"
+        for key in ("after (ranking)", "minimum (list)", "maximum (list)")
+    },
 }
 """Keys that go into an episode's start as orders to somebody: the test in which that somebody obeys."""
 
@@ -171,12 +187,15 @@ def _kinds(where: str, section: str, **kinds: Keys) -> list[Row]:
 SCORES: Mapping[str, Keys] = {
     "number": {"after": "Score:", "minimum": 1.0, "maximum": 5.0},
     "json": {"field": "other", "minimum": 1.0, "maximum": 5.0},
+    "ranking": {"after": "Best:"},
+    "list": {"minimum": 1.0, "maximum": 5.0},
 }
-"""Keys of the ways to read a judge's score."""
+"""Keys of the ways to read a judge's score, or those of a group."""
 
 
 def _judged(kind: str) -> Keys:
-    return {**_part("judge"), "environments.rewards.score.kind": kind}
+    part = "group_judge" if kind in ("ranking", "list") else "judge"
+    return {**_part(part), "environments.rewards.score.kind": kind}
 
 
 def _part(kind: str) -> Keys:

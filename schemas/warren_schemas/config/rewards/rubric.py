@@ -1,6 +1,5 @@
-"""The parts of a reward: what an episode is worth beyond, or in place of, what its environment gives."""
+"""The parts of a reward that look at one episode: what it is worth beyond, or in place of, what its environment gives."""
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -22,20 +21,20 @@ MAX_JUDGE_S = 280.0
 """All parts of a reward have 300 s together."""
 
 
-class _Part(Config):
+class Part(Config):
     weight: float = 1.0
     """The reward is the sum of all parts, each times its weight; with 0 a part is a metric alone."""
     name: Name | None = None
     """What its metric is called: `reward/NAME`; null: its kind, or the name of its function."""
 
 
-class OwnReward(_Part):
+class OwnReward(Part):
     """What the environment itself gives, turn by turn."""
 
     kind: Literal["own"] = "own"
 
 
-class FunctionReward(_Part):
+class FunctionReward(Part):
     """A Python function on the env worker."""
 
     kind: Literal["function"] = "function"
@@ -44,26 +43,31 @@ class FunctionReward(_Part):
     where the env worker runs, if its operator allows it."""
 
 
-class ServiceReward(_Part):
-    """An HTTP endpoint of your own, asked for many episodes at once."""
+class ServicePart(Part):
+    """What is said of every HTTP endpoint of your own."""
 
-    kind: Literal["service"] = "service"
     url: Annotated[str, Field(pattern=r"^https?://")]
     """Where it is; the env worker's operator must allow it."""
     key_variable: SecretVariable | None = None
     """Environment variable of the env worker with a key, sent as `Authorization: Bearer <key>`; it
     begins with `WARREN_SECRET_`."""
-    batch: PositiveInt = 64
-    """Most episodes of one request."""
     in_flight: PositiveInt = 8
     """Most requests at the same time, of one env worker."""
     tries: PositiveInt = 4
-    """How often a request is made before the episode fails."""
+    """How often a request is made before what it asks for fails."""
     timeout_s: PositiveFloat = 60.0
     """Of one try."""
 
 
-class CodeReward(_Part):
+class ServiceReward(ServicePart):
+    """An HTTP endpoint of your own, asked for many episodes at once."""
+
+    kind: Literal["service"] = "service"
+    batch: PositiveInt = 64
+    """Most episodes of one request."""
+
+
+class CodeReward(Part):
     """A Python function that comes with the config and runs in a sandbox."""
 
     kind: Literal["code"] = "code"
@@ -73,7 +77,7 @@ class CodeReward(_Part):
     """How long it may run for an episode; null is 10 s, or what the operator allows."""
 
 
-class _Scale(Config):
+class Scale(Config):
     minimum: float = 0.0
     """The worst score, which becomes a reward of 0."""
     maximum: float = 10.0
@@ -86,7 +90,7 @@ class _Scale(Config):
         return self
 
 
-class NumberScore(_Scale):
+class NumberScore(Scale):
     """A number in the judge's words: the last one."""
 
     kind: Literal["number"] = "number"
@@ -100,7 +104,7 @@ class YesNoScore(Config):
     kind: Literal["yes_no"] = "yes_no"
 
 
-class JsonScore(_Scale):
+class JsonScore(Scale):
     """A field of the JSON object that the judge writes; other words may stand around it."""
 
     kind: Literal["json"] = "json"
@@ -111,10 +115,9 @@ class JsonScore(_Scale):
 Judgement = Annotated[NumberScore | YesNoScore | JsonScore, Field(discriminator="kind")]
 
 
-class JudgeReward(_Part):
-    """A language model that says how good an episode is, behind any OpenAI-compatible chat endpoint."""
+class JudgePart(Part):
+    """What is said of every language model that judges, behind any OpenAI-compatible chat endpoint."""
 
-    kind: Literal["judge"] = "judge"
     url: Annotated[str, Field(pattern=r"^https?://")]
     """As OpenAI's clients have it: `https://host/v1`, without `/chat/completions`; the env worker's operator must allow it."""
     model: Annotated[str, Field(min_length=1, max_length=256)]
@@ -122,19 +125,14 @@ class JudgeReward(_Part):
     key_variable: SecretVariable | None = None
     """Environment variable of the env worker with a key, sent as `Authorization: Bearer <key>`; it
     begins with `WARREN_SECRET_`."""
-    prompt: Annotated[str, Field(min_length=1, max_length=MAX_CODE_CHARS)]
-    """What it is asked. `{response}`, `{messages}`, `{task}` (the first message of the user), `{gold}` and
-    `{own_reward}` stand for those of the episode; all other braces are as they are."""
     system: Annotated[str, Field(max_length=MAX_CODE_CHARS)] | None = None
-    """System message before it."""
-    score: Judgement = NumberScore()
-    """How its answer becomes a number from 0 to 1."""
+    """System message before the prompt."""
     temperature: NonNegativeFloat = 0.0
     """Of its sampling."""
     max_tokens: PositiveInt = 1024
     """Longest answer."""
     tries: PositiveInt = 4
-    """How often a question is asked that has no answer with a score, before the episode fails."""
+    """How often a question is asked that has no answer with a score, before what it is about fails."""
     deadline_s: Annotated[float, Field(gt=0, le=MAX_JUDGE_S)] = 120.0
     """Of one question, with all tries and the pauses between them."""
     in_flight: PositiveInt = 8
@@ -143,9 +141,20 @@ class JudgeReward(_Part):
     """So many questions are remembered with their scores, by each env worker: the same one isn't asked twice; 0 is
     off."""
     max_requests: PositiveInt | None = None
-    """Most requests of the run, by each env worker; once they are spent episodes fail; null is no limit."""
+    """Most requests of the run, by each env worker; once they are spent, what is asked next fails; null is no limit."""
     max_total_tokens: PositiveInt | None = None
     """The same for the tokens of prompts and answers, as the endpoint counts them."""
+
+
+class JudgeReward(JudgePart):
+    """A language model that says how good an episode is, behind any OpenAI-compatible chat endpoint."""
+
+    kind: Literal["judge"] = "judge"
+    prompt: Annotated[str, Field(min_length=1, max_length=MAX_CODE_CHARS)]
+    """What it is asked. `{response}`, `{messages}`, `{task}` (the first message of the user), `{gold}` and
+    `{own_reward}` stand for those of the episode; all other braces are as they are."""
+    score: Judgement = NumberScore()
+    """How its answer becomes a number from 0 to 1."""
 
     @model_validator(mode="after")
     def _sees_what_was_said(self) -> Self:
@@ -161,43 +170,3 @@ Reward = Annotated[
     Field(discriminator="kind"),
 ]
 """Of one episode."""
-
-
-class GroupReward(_Part):
-    """A Python function on the env worker that compares the episodes of a group, once all have ended."""
-
-    kind: Literal["group_function"] = "group_function"
-    function: Annotated[str, Field(pattern=r"^[\w.-]+(:[\w.]+)?$", max_length=256)]
-    """As of the kind `function`. It gives a number for each episode, which is added to what the other parts give; where
-    there are no others, to what the environment gives."""
-
-
-AnyReward = Annotated[
-    OwnReward | FunctionReward | ServiceReward | CodeReward | JudgeReward | GroupReward,
-    Field(discriminator="kind"),
-]
-
-
-def name_of(part: AnyReward, number: int) -> str:
-    """What its metric is called, behind `reward/`."""
-    if part.name is not None:
-        return part.name
-    if isinstance(part, FunctionReward | GroupReward):
-        return part.function.rpartition(":")[2]
-    return part.kind if isinstance(part, OwnReward) else f"{part.kind}{number}"
-
-
-def faults(parts: Sequence[AnyReward]) -> list[str]:
-    """Why these parts are no rubric; each begins with the number of a part."""
-    found: list[str] = []
-    names: dict[str, int] = {}
-    for number, part in enumerate(parts):
-        name = name_of(part, number)
-        if name in names:
-            found.append(
-                f"{number}: its metric reward/{name} is that of part {names[name]}, too; give it a name of its own"
-            )
-        names[name] = number
-    if parts and not any(part.weight for part in parts):
-        found.append("0: every part has the weight 0, so no reward would be given; raise one")
-    return found

@@ -11,7 +11,7 @@ from tests.support.fake_judge import Answer, FakeJudge, base_url, saying, status
 from warren.environment import ChatMessage
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.rewards.composition import Composition
-from warren_env_worker.rewards.judge import Judge, Spent
+from warren_env_worker.rewards.judge import Judge, Spent, judge_of_episodes
 from warren_env_worker.rewards.questions import prompt, score_in
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_schemas.config import JsonScore, Judgement, JudgeReward, NumberScore, YesNoScore
@@ -38,9 +38,9 @@ def settings(server: BaseTestServer, **changes: Any) -> JudgeReward:
     return JudgeReward(url=base_url(server), **(fields | changes))
 
 
-def judge(of: JudgeReward, *, first_pause_s: float = 0.0) -> Judge:
+def judge(of: JudgeReward, *, first_pause_s: float = 0.0) -> Judge[Scored, float]:
     service = TRUSTED.service(f"{of.url}/chat/completions", of.key_variable)
-    return Judge(service, of, Spent(), first_pause_s=first_pause_s)
+    return judge_of_episodes(service, of, Spent(), first_pause_s=first_pause_s)
 
 
 @pytest.mark.parametrize(

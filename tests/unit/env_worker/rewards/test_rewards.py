@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from warren.environment import ChatMessage, ConfigError
 from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.rewards.clients import MAX_IDLE, Asker, RewardClients
+from warren_env_worker.rewards.clients import MAX_IDLE, Asker, RewardClients, client_of
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.function import RewardFunction
 from warren_env_worker.rewards.scored import RewardFailed, Scored
@@ -235,7 +235,7 @@ async def test_who_waits_hears_also_of_what_nobody_thought_of(
 
 async def test_clients_of_services_are_kept_within_bounds_and_while_they_ask() -> None:
     """One that is asking keeps to its `in_flight`, however many others were asked meanwhile."""
-    clients, begun, gate = RewardClients(), asyncio.Queue[None](), asyncio.Event()
+    clients, begun, gate = RewardClients(client_of), asyncio.Queue[None](), asyncio.Event()
 
     async def slow(request: web.Request) -> web.Response:
         begun.put_nowait(None)
