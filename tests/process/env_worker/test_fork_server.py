@@ -5,7 +5,6 @@ import contextlib
 import os
 import random
 import resource
-import select
 import signal
 import socket
 from collections import Counter
@@ -177,10 +176,7 @@ async def test_who_dies_just_before_it_is_closed_takes_nobody_with_it() -> None:
         host.close(dying.slot)
         for _ in range(10):
             await asyncio.sleep(0)  # the frame is on its way
-        exited = os.pidfd_open(doomed)
-        os.kill(doomed, signal.SIGKILL)
-        assert select.select([exited], [], [], 30)[0]
-        os.close(exited)
+        kill_and_wait([doomed])
         os.kill(server, signal.SIGCONT)
         await observed(bystander.step("a"))
         await asyncio.wait_for(count_becomes(2), PATIENCE_S)
