@@ -1,19 +1,20 @@
 """Episodes in processes of their own, as an env worker plays them, for a caller without an event loop.
 
 Invariants: an environment's host is started once and serves all episodes of its class; all of them end with `close`. An
-episode that fails raises `EpisodeFailed`: a failure is never a reward.
+episode that fails raises `EpisodeFailed`: a failure is never a reward. A policy that is a function is called in the
+caller's thread, where it may block.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from warren.environment import ChatMessage, Env, Image
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Message, Observed
-from warren_env_worker.served_episode import Episode
+from warren_env_worker.served_episode import Episode, EpisodeFailed
 from warren_schemas.config import Sampling
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec, PolicyRef, TaskRef
 from warren_schemas.ids import GroupId, ModelId
@@ -23,7 +24,8 @@ Policy = Callable[[Sequence[ChatMessage]], str] | Sequence[str] | None
 """From all messages so far to the next action, or the actions, of which the last is said again and again; None says what
 the environment demonstrates."""
 MOST_S = 600.0
-"""An episode that takes longer is given up."""
+"""An environment that answers no sooner has failed."""
+ResultT = TypeVar("ResultT")
 _NOBODYS = PolicyRef(model=ModelId("test"), base_model="test", min_version=0)
 
 
@@ -87,18 +89,18 @@ class Players:
     ) -> PlayedEpisode:
         """Raises `EpisodeFailed`, `EnvironmentUnusable`, and what the policy raises."""
         reference = reference_of(environment)
-        return background_loop().wait(self._play(reference, policy, asked), limit_s=MOST_S)
+        spec = asked.spec(reference, demonstrates=policy is None)
+        episode = _wait(self._opened(reference, spec))
+        try:
+            return _played(episode, policy)
+        finally:
+            _wait(_closed(episode))
 
     def close(self) -> None:
-        background_loop().wait(self._close(), limit_s=MOST_S)
+        _wait(self._close())
 
-    async def _play(self, reference: str, policy: Policy, asked: Asked) -> PlayedEpisode:
-        host = await self._host(reference)
-        episode = Episode(host, asked.spec(reference, demonstrates=policy is None))
-        try:
-            return await _played(episode, policy)
-        finally:
-            episode.close()
+    async def _opened(self, reference: str, spec: EpisodeSpec) -> Episode:
+        return Episode(await self._host(reference), spec)
 
     async def _host(self, reference: str) -> Host:
         if reference not in self._hosts:
@@ -122,13 +124,24 @@ def reference_of(environment: type[Env[Any]] | str) -> str:
     return f"{environment.__module__}:{environment.__qualname__}"
 
 
-async def _played(episode: Episode, policy: Policy) -> PlayedEpisode:
-    shown = await episode.begin()
+def _wait(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    try:
+        return background_loop().wait(coroutine, limit_s=MOST_S)
+    except TimeoutError as error:
+        raise EpisodeFailed(f"its process did not answer in {MOST_S:g} s") from error
+
+
+async def _closed(episode: Episode) -> None:
+    episode.close()
+
+
+def _played(episode: Episode, policy: Policy) -> PlayedEpisode:
+    shown = _wait(episode.begin())
     played = PlayedEpisode(task_id=shown.task_id, category=shown.category)
     played.messages += _messages(shown)
     while not shown.is_over:
         action = _next(policy, shown, played)
-        shown = await episode.act(action)
+        shown = _wait(episode.act(action))
         played.messages += [ChatMessage(role="assistant", content=action), *_messages(shown)]
         played.rewards.append(shown.reward)
         played.metrics |= shown.metrics

@@ -1,12 +1,13 @@
 """Which episodes are live, and what each request was answered.
 
 Invariants: a request that comes again is answered as the first time, and nothing is played twice; requests of one
-episode are answered one after the other. An episode that is not here is 404. What is silent for `idle_s` is forgotten, and
-no more than `capacity` are live.
+episode are answered one after the other. An episode that is not here is 404. What is silent for `idle_s` is forgotten, no
+more than `capacity` are live, and of those that are over the last `max_finished` are remembered.
 """
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from warren_env_worker.served_episode import Episode, EpisodeFailed
 
 LOOK_S = 5.0
 """How often idle episodes are looked for, at most."""
+MAX_FINISHED = 1024
 RETRY_AFTER_S = 1
 Answer = dict[str, object]
 
@@ -34,17 +36,25 @@ class _Served:
 
 class Episodes:
     def __init__(
-        self, open_episode: Callable[[Begin], Episode], *, capacity: int, idle_s: float
+        self,
+        open_episode: Callable[[Begin], Episode],
+        *,
+        capacity: int,
+        idle_s: float,
+        max_finished: int = MAX_FINISHED,
     ) -> None:
         self._open = open_episode
         self._capacity = capacity
         self._idle_s = idle_s
-        self._served: dict[str, _Served] = {}
+        self._max_finished = max_finished
+        self._served: OrderedDict[str, _Served] = OrderedDict()
+        """The one that was asked for last comes last."""
 
     async def begin(self, key: str, begin: Begin) -> Answer:
         """Raises `Refusal`, as all do."""
         if key not in self._served:
             self._require_room()
+            self._forget_finished()
             self._served[key] = _Served(self._open(begin))
         served = self._get(key)
         async with served.turn:
@@ -83,7 +93,13 @@ class Episodes:
         if (served := self._served.get(key)) is None:
             raise Refusal(404, "there is no such episode")
         served.touched_s = time.monotonic()
+        self._served.move_to_end(key)
         return served
+
+    def _forget_finished(self) -> None:
+        over = [key for key, served in self._served.items() if not served.episode.is_live]
+        for key in over[: max(0, len(over) - self._max_finished)]:
+            self.delete(key)
 
     def _require_room(self) -> None:
         if sum(served.episode.is_live for served in self._served.values()) >= self._capacity:

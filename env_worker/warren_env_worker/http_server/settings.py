@@ -14,9 +14,9 @@ class HttpServerSettings(Frozen):
     api_key: str | None = None
     """Key that requests must bring as `Authorization: Bearer`; without one, everybody may ask who reaches the address."""
     splits: Listed[Name] = ()
-    """The splits that are named; without them those that the environment names itself, else train and test."""
+    """A split to name; repeatable. Without it, those that the environment names itself, else train and test."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """Arguments of its constructor where an episode's own `config` does not say otherwise."""
+    """Arguments of its constructor, where an episode's own `config` does not say otherwise."""
     max_turns: PositiveInt = 256
     """Turns of an episode; a longer one is truncated, and scored then."""
     capacity: PositiveInt = 1024

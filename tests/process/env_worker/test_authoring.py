@@ -77,6 +77,12 @@ def test_episodes_are_played_in_processes_by_actions_a_function_or_demonstration
             return messages[-1].content  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
         assert players.play(letters, copy, asked()).reward == 3.0
+
+        def copy_by_another(messages: object) -> str:
+            del messages
+            return players.play(letters, ["c"], asked()).messages[0].content  # which blocks
+
+        assert players.play(letters, copy_by_another, asked()).is_over
         demonstrated = players.play(letters, None, asked(config={"letters": "a"}))
         assert demonstrated.reward == 3.0
         cut = players.play(letters, copy, asked(max_turns=1))
