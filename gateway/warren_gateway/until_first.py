@@ -7,7 +7,7 @@ from typing import Any
 
 async def until_first(*coroutines: Coroutine[Any, Any, object]) -> None:
     """Run all until one ends; end the others, and raise what the ended one raised."""
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    tasks = [asyncio.create_task(each, name=each.__qualname__) for each in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:

@@ -96,10 +96,6 @@ class Link:
             await self._until_changed()
         return self.n_connections
 
-    @property
-    def is_connected(self) -> bool:
-        return self._current is not None
-
     async def open_channel(self, *, confirms: bool = False) -> AbstractChannel:
         """A new channel on the connection of the moment. Raises `Lost` and `BrokerClosed`."""
         connection = await self.connection()

@@ -36,7 +36,7 @@ from warren_schemas.episode import (
 from warren_schemas.transcript import Transcript
 
 RECOVERIES = 3
-"""How often an episode moves house; one that goes on losing its env workers may be what kills them."""
+"""How often an episode may be rebuilt on another env worker; one that keeps losing them may be what kills them."""
 
 
 def start_item(
