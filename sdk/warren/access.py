@@ -149,7 +149,7 @@ class Access:
 
     @pending
     async def drain_worker(self, worker: str, *, undo: bool = False) -> WorkerView:
-        """Have a worker take nothing new and give its models away, or with `undo` take work again (for admins)."""
+        """Drain a worker: it takes no new work and gives its models away; `undo` ends that (for admins)."""
         verb = "undrain" if undo else "drain"
         return await self._transport.post(
             f"/v1/workers/{quote(worker, safe='')}/{verb}", WorkerView

@@ -234,7 +234,7 @@ class Client(UploadClient):
 
     @pending
     async def stop_serving(self, name: str, *, owner: str | None = None) -> ServedView:
-        """Serve nothing under a name any more; `owner` is for admins. Raises `NotFound`."""
+        """Stop serving a name; `owner` is for admins. Raises `NotFound`."""
         body = removal(name, owner)
         return await self._transport.post("/v1/served/remove", ServedView, body)
 

@@ -46,7 +46,7 @@ ROUTES = (
         remove_served,
         takes=RemoveServed,
         answers=ServedView,
-        summary="Serve nothing under a name any more",
+        summary="Stop serving a name",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),
     ),

@@ -11,11 +11,11 @@ _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 class BudgetOptions(Frozen):
     requests_per_s_per_owner: Annotated[float, Field(ge=0.01, le=1_000_000)] = 200.0
-    """Requests a second that one user may send for long."""
+    """Requests per second of one user, sustained."""
     request_burst_per_owner: _Count = 1000
     """Requests that one user may send at once."""
     wrong_keys_per_s_per_address: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
-    """Wrong API keys a second that one address may send for long; a right key from there always passes."""
+    """Wrong API keys per second from one address, sustained; valid keys always pass."""
     wrong_key_burst_per_address: _Count = 60
     """Wrong API keys that one address may send at once."""
     runs_queued_per_owner: _Count = 2000
@@ -27,7 +27,7 @@ class BudgetOptions(Frozen):
     episodes_in_flight_per_owner: _Count = 100_000
     """Episodes of one user's runs that are played at once."""
     stored_gib_per_owner: Annotated[float, Field(gt=0, le=1e9)] = 10_000.0
-    """GiB of checkpoints, policies, data sets and adapters of one user; whoever stores as much is refused a further run."""
+    """GiB of checkpoints, policies, data sets and adapters of one user; at the limit, further runs are refused."""
     streams_per_owner: _Count = 128
     """Streams of events, followed metrics and trajectories that one user may have open."""
     streams: Annotated[int, Field(ge=1, le=900)] = 512
@@ -47,6 +47,6 @@ class BudgetOptions(Frozen):
     env_queues: _Count = 2048
     """Queues of all users' remote env workers together."""
     dead_letters_per_owner: _Count = 200
-    """Dead letters of one user that are kept; the oldest of the same user make place."""
+    """Dead letters kept for one user; beyond it, the oldest are dropped."""
     dead_letter_mib_per_owner: _Count = 16
     """MiB of them."""

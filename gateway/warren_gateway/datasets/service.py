@@ -3,7 +3,7 @@
 Invariants
 - A version is complete once its row says so, in one transaction with the end of its uploads; making it again of the
   same files gives the same version.
-- A version that a run reads which is not over stays. A deleted one is found by nobody; its files go, then its row.
+- A version that an unfinished run reads is kept. A deleted one is found by nobody; its files go, then its row.
 """
 
 import asyncio

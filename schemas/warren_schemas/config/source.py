@@ -122,8 +122,7 @@ class RecordedSource(Config):
     where: RecordingFilter = Field(default_factory=RecordingFilter)
     """Which recorded groups count, each as a whole."""
     epochs: PositiveInt = 1
-    """How often all of it is gone through; `limits.steps` may end it before. More than once only what runs recorded
-    that have ended."""
+    """Number of epochs; `limits.steps` may end it before. More than one only for recordings of ended runs."""
     shuffle_window: Annotated[int, Field(ge=2, le=MOST_SHUFFLED)] | None = None
     """So many groups are held, or as many as have 256 MiB, and the next one is drawn from them by `seed`; null keeps
     the order of the recording. For runs that have ended."""

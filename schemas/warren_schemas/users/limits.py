@@ -30,7 +30,7 @@ class Limits(Frozen):
     gpu_weight: Annotated[float, Field(gt=0, le=1000)] | None = None
     """Share of the GPUs, compared with that of others who want some: 2 is twice that of 1."""
     stored_gib: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    """GiB of checkpoints, policies, data sets and adapters; whoever stores as much is refused a further run."""
+    """GiB of checkpoints, policies, data sets and adapters; at the limit, further runs are refused."""
     requests_per_s: Annotated[float, Field(ge=0.01, le=1_000_000)] | None = None
     """Requests a second for long; bursts may be as long as those of others."""
 

@@ -98,7 +98,7 @@ class Adapters:
 
     @pending
     async def unshare(self, reference: str, user: str | None = None) -> AdapterView:
-        """Share it with a user, or with everybody (None), no longer; what their runs have begun with stays theirs."""
+        """Stop sharing it with a user, or with everybody (None); what their runs have begun with stays theirs."""
         return await self._share("unshare", reference, user)
 
     @pending

@@ -90,7 +90,7 @@ class BaseModels:
 
     @pending
     async def unshare(self, reference: str, user: str | None = None) -> BaseModelView:
-        """Share it with a user, or with everybody (None), no longer; runs that have begun go on."""
+        """Stop sharing it with a user, or with everybody (None); runs that have begun go on."""
         return await self._share("unshare", reference, user)
 
     @pending

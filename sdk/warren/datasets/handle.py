@@ -85,7 +85,7 @@ class Dataset:
 
     @pending
     async def unshare(self, user: str | None = None) -> DatasetView:
-        """Share it with a user, or with everybody (None), no longer."""
+        """Stop sharing it with a user, or with everybody (None)."""
         return await self._share("unshare", user)
 
     @pending

@@ -103,7 +103,7 @@ class Access:
         return self._call(self._access.shares())
 
     def drain_worker(self, worker: str, *, undo: bool = False) -> WorkerView:
-        """Have a worker take nothing new and give its models away, or with `undo` take work again; for admins."""
+        """Drain a worker: it takes no new work and gives its models away; `undo` ends that; for admins."""
         return self._call(self._access.drain_worker(worker, undo=undo))
 
     def audit(self, *, user: str | None = None, limit: int = 100) -> tuple[AuditEntry, ...]:

@@ -46,7 +46,7 @@ class Adapters:
         return self._thread.call(self._adapters.share(reference, user))
 
     def unshare(self, reference: str, user: str | None = None) -> AdapterView:
-        """Share it with a user, or with everybody (None), no longer."""
+        """Stop sharing it with a user, or with everybody (None)."""
         return self._thread.call(self._adapters.unshare(reference, user))
 
     def delete(self, reference: str) -> tuple[str, ...]:

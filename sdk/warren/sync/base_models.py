@@ -41,7 +41,7 @@ class BaseModels:
         return self._thread.call(self._base_models.share(reference, user))
 
     def unshare(self, reference: str, user: str | None = None) -> BaseModelView:
-        """Share it with a user, or with everybody (None), no longer."""
+        """Stop sharing it with a user, or with everybody (None)."""
         return self._thread.call(self._base_models.unshare(reference, user))
 
     def delete(self, reference: str) -> tuple[str, ...]:

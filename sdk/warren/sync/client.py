@@ -237,7 +237,7 @@ class Client(Deployment):
         return self._call(self._client.served())
 
     def stop_serving(self, name: str, *, owner: str | None = None) -> ServedView:
-        """Serve nothing under a name any more; `owner` is for admins."""
+        """Stop serving a name; `owner` is for admins."""
         return self._call(self._client.stop_serving(name, owner=owner))
 
     def run(self, name: str, *, only_one: bool = False, trained: bool = False) -> Run:

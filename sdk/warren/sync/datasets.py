@@ -55,7 +55,7 @@ class Dataset:
         return self._thread.call(self._dataset.share(user))
 
     def unshare(self, user: str | None = None) -> DatasetView:
-        """Share it with a user, or with everybody (None), no longer."""
+        """Stop sharing it with a user, or with everybody (None)."""
         return self._thread.call(self._dataset.unshare(user))
 
     def delete(self) -> None:

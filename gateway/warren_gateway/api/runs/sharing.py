@@ -36,7 +36,7 @@ ROUTES = (
         unshare_run,
         takes=ShareRun,
         answers=ShareList,
-        summary="Share a run with a user, or with everybody, no longer; answers what is left",
+        summary="Stop sharing a run with a user, or with everybody; answers what is left",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),
     ),

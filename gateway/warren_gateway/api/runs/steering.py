@@ -77,7 +77,7 @@ ROUTES = (
         resume_run,
         takes=Nothing,
         answers=RunView,
-        summary="Let a paused run go on; it queues for a trainer",
+        summary="Resume a paused run; it queues for a trainer",
         scope=KeyScope.SUBMIT,
         errors=(*_ERRORS, 429),
     ),

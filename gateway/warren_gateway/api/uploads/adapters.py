@@ -180,7 +180,7 @@ ROUTES = (
         unshare_adapter,
         takes=ShareAdapter,
         answers=AdapterView,
-        summary="Share an adapter with a user, or with everybody, no longer",
+        summary="Stop sharing an adapter with a user, or with everybody",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),
     ),

@@ -181,7 +181,7 @@ ROUTES = (
         unshare_base_model,
         takes=ShareBaseModel,
         answers=BaseModelView,
-        summary="Share a base model with a user, or with everybody, no longer",
+        summary="Stop sharing a base model with a user, or with everybody",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),
     ),

@@ -244,7 +244,7 @@ ROUTES = (
         unshare_dataset,
         takes=ShareDataset,
         answers=DatasetView,
-        summary="Share a data set with a user, or with everybody, no longer",
+        summary="Stop sharing a data set with a user, or with everybody",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),
     ),

@@ -51,7 +51,7 @@ def unshare(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Share a run with a user, or with everybody, no longer. What they read of it ends within seconds.
+    """Stop sharing a run with a user, or with everybody. What they read of it ends within seconds.
 
     For example:
         warren unshare run_01k2 bob

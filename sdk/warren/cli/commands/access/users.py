@@ -105,7 +105,7 @@ def set_(
     stored_gib: Annotated[
         Number, Parameter(help="GiB of checkpoints, policies, data sets and adapters.")
     ] = None,
-    requests_per_s: Annotated[Number, Parameter(help="Requests a second for long.")] = None,
+    requests_per_s: Annotated[Number, Parameter(help="Requests per second, sustained.")] = None,
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:

@@ -111,7 +111,7 @@ def download(
 def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     """Delete an adapter with all its versions, or one with @DIGEST.
 
-    One that is served, or that a run starts from which is not over, stays.
+    A version that is served, or that an unfinished run starts from, is kept.
 
     For example:
         warren adapters rm poet@4f2a91
@@ -148,7 +148,7 @@ def unshare(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Share an adapter with a user, or with everybody, no longer.
+    """Stop sharing an adapter with a user, or with everybody.
 
     For example:
         warren adapters unshare poet bob

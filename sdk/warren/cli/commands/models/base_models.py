@@ -109,7 +109,7 @@ def download(
 def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     """Delete a base model with all its versions, or one with @DIGEST.
 
-    One that is served, or that a run uses which is not over, stays.
+    A version that is served, or that an unfinished run uses, is kept.
 
     For example:
         warren base-models rm mine@4f2a91
@@ -148,7 +148,7 @@ def unshare(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Share a base model with a user, or with everybody, no longer.
+    """Stop sharing a base model with a user, or with everybody.
 
     For example:
         warren base-models unshare mine bob

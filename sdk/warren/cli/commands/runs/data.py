@@ -153,7 +153,7 @@ def download(
 def rm(name: Named, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
     """Delete a data set with all its versions, or one with @DIGEST.
 
-    A version that a run reads which is not over stays.
+    A version that an unfinished run reads is kept.
 
     For example:
         warren data rm chats@4f2a91
@@ -190,7 +190,7 @@ def unshare(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Share a data set with a user, or with everybody, no longer.
+    """Stop sharing a data set with a user, or with everybody.
 
     For example:
         warren data unshare chats bob

@@ -24,7 +24,7 @@ def logs(
     /,
     *,
     follow: Annotated[
-        bool, Parameter(alias="-f", help="Go on with what comes, until the run ends.")
+        bool, Parameter(alias="-f", help="Follow the log until the run ends.")
     ] = False,
     level: Annotated[
         Literal["info", "warning", "error"],

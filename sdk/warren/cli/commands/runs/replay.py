@@ -47,9 +47,9 @@ Where = Annotated[
     tuple[str, ...],
     Parameter(help="With --into: KEY=VALUE that groups must meet, min_reward=0.5; repeatable."),
 ]
-Epochs = Annotated[int | None, Parameter(help="With --into: how often all is gone through; 1.")]
+Epochs = Annotated[int | None, Parameter(help="With --into: number of epochs (default: 1).")]
 ShuffleWindow = Annotated[
-    int | None, Parameter(help="With --into: from so many groups the next one is drawn.")
+    int | None, Parameter(help="With --into: size of the shuffle window, in groups.")
 ]
 FromArchive = Annotated[
     bool, Parameter(help="With --into: read the archive of the run, not its stream.")

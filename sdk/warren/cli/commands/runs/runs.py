@@ -158,7 +158,7 @@ def pause(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HE
 
 
 def resume(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Let a paused run go on; it queues for a trainer like any other.
+    """Resume a paused run; it queues for a trainer like any other.
 
     For example:
         warren runs resume last
@@ -179,7 +179,7 @@ def set_(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Change limits and the priority of a run that goes on.
+    """Change limits and the priority of an unfinished run.
 
     Jobs of a higher priority (-100 to 100; above 0 takes an admin's key) go first, whoever owns them. A run that has
     its trainer keeps it. docs/training.md says which limits can be changed. `on_disconnect=detach` lets a run go on
@@ -201,10 +201,9 @@ def set_(
 
 
 def retry(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Go on for a run that failed or was cancelled, from its newest checkpoint.
+    """Continue a failed or cancelled run as a new run, from its newest checkpoint.
 
-    That is a new run with the same config, which `warren runs show` names with the one it goes on for. Retrying again
-    gives the same one.
+    The new run has the same config; `warren runs show` links the two. Retrying again gives the same new run.
 
     For example:
         warren runs retry last

@@ -42,7 +42,7 @@ def rm(
     json: AsJson = False,
     gateway: GatewayOptions = HERE,
 ) -> int:
-    """Serve nothing under a name any more. Requests under way are answered.
+    """Stop serving a name. Requests under way are answered.
 
     For example:
         warren serve rm helper

@@ -35,21 +35,21 @@ def ls(*, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
 
 
 def drain(worker: WorkerName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Have a worker take nothing new, so that it can be stopped without any run noticing (for admins).
+    """Drain a worker: it takes no new work, so that it can be stopped without affecting any run (for admins).
 
     A trainer's models are saved and go to other trainers; a sampler finishes its turns, an env worker its episodes.
-    `warren workers` shows when it is busy with nothing. A GPU worker has two ids, one for each role. It ends with the
+    `warren workers` shows when it is idle. A GPU worker has two ids, one for each role. Draining ends with the
     worker's process, or with `undrain`.
 
     For example:
         warren workers drain trainer_019aa3b7a1c04e5d90ab17ce21d3
     """
-    told = "takes nothing new; `warren workers` shows when it is busy with nothing"
+    told = "takes no new work; `warren workers` shows when it is idle"
     return asyncio.run(_drain(worker, gateway, told, undo=False, as_json=json))
 
 
 def undrain(worker: WorkerName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
-    """Have a worker that is drained take work again (for admins).
+    """Stop draining a worker (for admins).
 
     For example:
         warren workers undrain trainer_019aa3b7a1c04e5d90ab17ce21d3
