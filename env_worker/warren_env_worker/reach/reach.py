@@ -136,21 +136,21 @@ class Reach:
             raise ConfigError(f"{path}: there is no such folder below the env worker's data root")
         return below
 
-    def function(self, named: str) -> tuple[str, bool]:
-        """`module:function` of a reward function, given so or by the name of an entry point; and whether
-        it must be defined in that very module, for it was not allowed by its own name."""
+    def function(self, named: str, what: str = "reward function") -> tuple[str, bool]:
+        """`module:function`, given so or by the name of an entry point; and whether it must be defined in that very
+        module, for it was not allowed by its own name. `what` it is, for messages."""
         points = _declared()
         if named in points:
             return points[named], False
         if ":" not in named:
-            raise ConfigError(f"no installed package declares the reward function {named}")
+            raise ConfigError(f"no installed package declares the {what} {named}")
         if self.is_trusted or named in points.values() or named in self.functions:
             return named, False
         module, _, name = named.partition(":")
         if f"{module}:*" in self.functions and "." not in name:
             return named, True
         raise ConfigError(
-            f"{named} is no reward function that this env worker's operator allows"
+            f"{named} is no {what} that this env worker's operator allows"
             f" (functions of the policy, or entry points of {FUNCTIONS})"
         )
 

@@ -185,7 +185,7 @@ async def test_an_operator_says_where_tasks_lie_and_which_agents_there_are(tmp_p
         assert isinstance(begun, Observed), begun
         for folder, config, reason in (
             ("/etc", {}, "no such folder below"),
-            ("tasks/train", {"agent": "one_word:OneWord"}, "is no reward function"),
+            ("tasks/train", {"agent": "one_word:OneWord"}, "is no agent"),
             ("tasks/train", {"agent": "claude-code"}, "allows shell, terminus-2"),
             ("tasks/train", {"sandbox": "docker"}, "docker is none that"),
         ):

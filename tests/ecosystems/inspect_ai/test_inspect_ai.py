@@ -156,7 +156,7 @@ async def test_under_a_policy_tasks_are_those_that_are_listed() -> None:
     async with hosting(CLASS, policy=OperatorPolicy(functions=("listed:*",))) as host:
         for config, reason in (
             ({}, "tasks of installed packages alone"),
-            ({"task": "other/task"}, "other:task is no reward function"),
+            ({"task": "other/task"}, "other:task is no task"),
             ({"task": "listed/task", "arguments": {"x": ["a"]}}, "numbers and texts alone"),
             ({"task": "listed/task", "sandbox": "docker"}, "docker is none that"),
         ):

@@ -71,6 +71,8 @@ class AndroidWorld(Env):
         """
         if not servers:
             raise ConfigError("servers: expected one URL or more")
+        if seed is None and combinations > 1:
+            raise ConfigError("combinations: no effect without seed; leave it out, or give a seed")
         reach = current()
         self.services = [reach.service(url, key_variable) for url in servers]
         self.task_types = tuple(task_types)

@@ -23,7 +23,12 @@ from pydantic import JsonValue, PositiveFloat, PositiveInt
 
 from warren.agents.environment import Agent, AgentEnv
 from warren.environment import ConfigError, Limits, NotReplayable, TaskError
-from warren_env_worker.foreign.box.walls import chosen, granted_walls
+from warren_env_worker.foreign.box.walls import (
+    chosen,
+    chosen_disk_mib,
+    granted_walls,
+    refuse_unused,
+)
 from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import package
@@ -35,6 +40,7 @@ from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 _AGENTS = ("shell", "terminus-2")
 """Those that an operator's policy need not name: their loop runs beside the container, not in it."""
+_SHELL: dict[str, JsonValue] = {"max_calls": 32, "command_s": 120.0, "result_chars": 20_000}
 _SPLIT = "{split}"
 
 
@@ -57,40 +63,47 @@ class Harbor(AgentEnv[HarborTask]):
         path: str,
         agent: str = "shell",
         agent_config: Mapping[str, JsonValue] | None = None,
-        max_calls: PositiveInt = 32,
-        command_s: PositiveFloat = 120.0,
-        result_chars: PositiveInt = 20_000,
+        max_calls: PositiveInt | None = None,
+        command_s: PositiveFloat | None = None,
+        result_chars: PositiveInt | None = None,
         reward: str = "reward",
         sandbox: Literal["box", "docker", "podman"] = "box",
         box: Box | None = None,
-        disk_mib: PositiveInt = 512,
+        disk_mib: PositiveInt | None = None,
         skip_run_lines: bool = False,
     ) -> None:
         """`path` is a folder of tasks on the env worker; `{split}` in it stands for the split.
 
-        `agent` is `shell` (ours: one tool, `max_calls` of `command_s` each), the name of one of Harbor's, or
+        `agent` is `shell` (ours: one tool, 32 or `max_calls` of 120 or `command_s` each), the name of one of Harbor's, or
         `module:Class`; `agent_config` is for these. `reward` is which one of the tests' rewards counts, where there are several.
         `box` and `disk_mib` bound a box; `skip_run_lines` leaves out what a Dockerfile runs.
         """
         self.reach = current()
         self.path, self.agent, self.agent_config = path, agent, dict(agent_config or {})
-        self.shell: dict[str, JsonValue] = {
-            "max_calls": max_calls,
-            "command_s": command_s,
-            "result_chars": result_chars,
-        }
+        given = {"max_calls": max_calls, "command_s": command_s, "result_chars": result_chars}
+        of_shell = {name: value for name, value in given.items() if value is not None}
+        self.shell: dict[str, JsonValue] = {**_SHELL, **of_shell}
         self.reward, self.sandbox = reward, sandbox
-        self.box = chosen(box, disk_mib, self.reach)
-        self.disk_mib, self.skip_run_lines = disk_mib, skip_run_lines
+        self.box = chosen(box, self.reach)
+        self.disk_mib = chosen_disk_mib(disk_mib, self.reach)
+        self.skip_run_lines = skip_run_lines
         if agent == "shell" and self.agent_config:
             raise ConfigError("agent_config: the agent shell is set by max_calls and its like")
+        if agent != "shell" and of_shell:
+            raise ConfigError(f"{', '.join(of_shell)}: only for the agent shell; leave it out")
+        refuse_unused(
+            sandbox,
+            box=box is not None,
+            disk_mib=disk_mib is not None,
+            skip_run_lines=skip_run_lines,
+        )
         self._require_allowed()
 
     def _require_allowed(self) -> None:
         if self.sandbox != "box":
             self.reach.require_command([self.sandbox])
         if ":" in self.agent:
-            self.reach.function(self.agent)
+            self.reach.function(self.agent, "agent")
         elif not (self.reach.is_trusted or self.agent in _AGENTS):
             raise ConfigError(
                 f"agent: this env worker's operator allows {', '.join(_AGENTS)}, and module:Class of its functions"

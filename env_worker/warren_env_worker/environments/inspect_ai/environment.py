@@ -27,7 +27,12 @@ from warren.agents.environment import Agent, AgentEnv
 from warren.agents.other_models import OtherModel
 from warren.environment import ConfigError, Limits, NotReplayable
 from warren_env_worker.environments.plain_arguments import require_plain
-from warren_env_worker.foreign.box.walls import chosen, granted_walls
+from warren_env_worker.foreign.box.walls import (
+    chosen,
+    chosen_disk_mib,
+    granted_walls,
+    refuse_unused,
+)
 from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
@@ -77,7 +82,7 @@ class InspectAi(AgentEnv[InspectSample]):
         models: Mapping[Role, InspectModel] | None = None,
         sandbox: Literal["box", "docker"] | None = None,
         box: Box | None = None,
-        disk_mib: PositiveInt = 512,
+        disk_mib: PositiveInt | None = None,
     ) -> None:
         """`task` is `package/task` of an installed package, or `FILE@TASK`; its arguments are those of the task's function, and
         `split_arguments` hold for one of the run's splits alone.
@@ -89,9 +94,11 @@ class InspectAi(AgentEnv[InspectSample]):
         self.arguments = dict(arguments or {})
         self.of_split = {split: dict(of) for split, of in (split_arguments or {}).items()}
         require_plain([self.arguments, *self.of_split.values()])
-        self.weights, self.sandbox, self.disk_mib = weights, sandbox, disk_mib
-        self.box = chosen(box, disk_mib, current())
+        self.weights, self.sandbox = weights, sandbox
+        self.disk_mib = chosen_disk_mib(disk_mib, current())
+        self.box = chosen(box, current())
         self.models = {role: _other(model) for role, model in (models or {}).items()}
+        refuse_unused(sandbox, box=box is not None, disk_mib=disk_mib is not None)
         if sandbox == "docker":
             current().require_command(["docker"])
 
@@ -160,7 +167,7 @@ def _known(task: str) -> str:
     named = _NAMED.fullmatch(task)
     if named is None or named[1] == _DOWNLOADED:
         raise ConfigError("task: expected package/task of an installed package, or FILE.py@TASK")
-    reach.function(f"{named[1]}:{named[2]}")
+    reach.function(f"{named[1]}:{named[2]}", "task")
     return task
 
 

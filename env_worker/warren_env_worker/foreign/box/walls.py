@@ -32,19 +32,17 @@ _WRITTEN = {
 }
 _RULES = "rules"
 USUAL = Box(memory_mib=2048, processes=256)
+USUAL_DISK_MIB = 512
+"""Written files lie in memory, so no more than the memory that the operator allows."""
 _SHARED_MEMORY_BYTES = 64 * MIB
 
 
-def chosen(asked: Box | None, disk_mib: int, reach: Reach) -> Box:
+def chosen(asked: Box | None, reach: Reach) -> Box:
     """The box that a config asks for; None: `USUAL`, or as much of it as there may be. A config is not the author of a
     class: without a word of the operator's it gets at most `USUAL`. Raises `ConfigError`."""
-    most = reach.agent_box or (None if reach.is_trusted else USUAL)
+    most = _most(reach)
     if most is None:
         return asked or USUAL
-    if disk_mib > most.memory_mib:
-        raise ConfigError(
-            f"disk_mib: {disk_mib} is more than this env worker's operator allows ({most.memory_mib})"
-        )
     if asked is not None:
         granted(asked, most)
         return asked
@@ -53,6 +51,30 @@ def chosen(asked: Box | None, disk_mib: int, reach: Reach) -> Box:
         min(USUAL.processes, most.processes),
     )
     return Box(memory_mib=memory_mib, processes=processes)
+
+
+def chosen_disk_mib(asked: int | None, reach: Reach) -> int:
+    """The same for the size of its disk. Raises `ConfigError`."""
+    most = _most(reach)
+    if most is None:
+        return asked or USUAL_DISK_MIB
+    if asked is not None and asked > most.memory_mib:
+        raise ConfigError(
+            f"disk_mib: {asked} is more than this env worker's operator allows ({most.memory_mib})"
+        )
+    return asked or min(USUAL_DISK_MIB, most.memory_mib)
+
+
+def _most(reach: Reach) -> Box | None:
+    return reach.agent_box or (None if reach.is_trusted else USUAL)
+
+
+def refuse_unused(sandbox: str | None, **given: bool) -> None:
+    """Raises `ConfigError` for settings of a box that are given where there is none."""
+    names = [name for name, is_given in given.items() if is_given]
+    if sandbox != "box" and names:
+        chosen_one = f"sandbox: {sandbox}" if sandbox else "the task's own sandbox"
+        raise ConfigError(f"{', '.join(names)}: no effect with {chosen_one}; leave it out")
 
 
 def granted_walls(asked: Box, disk_mib: int, agent: Agent) -> dict[str, object]:
