@@ -143,9 +143,7 @@ def recorded(
         ),
     ] = None,
     recording: Annotated[Recording, Parameter(name="*")] = ALL_RECORDED,
-    model: Annotated[
-        str | None, Parameter(help="Base model named in the results.")
-    ] = None,
+    model: Annotated[str | None, Parameter(help="Base model named in the results.")] = None,
     env: Annotated[
         tuple[str, ...], Parameter(help="Environment instead of those of the config; repeatable.")
     ] = (),
