@@ -46,7 +46,7 @@ def asked(sampler, prompt):
     told = sampler.sample(
         prompt=prompt,
         num_samples=2,
-        sampling_params=types.SamplingParams(max_tokens=200, seed=5, stop=[]),
+        sampling_params=types.SamplingParams(max_tokens=200, stop=[]),
         include_prompt_logprobs=True,
         target_prompt_logprobs=types.TensorData.from_torch_sparse(ids, pad_value=-1),
         prompt_alt_tokens_k=2,
