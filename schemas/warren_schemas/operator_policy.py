@@ -23,6 +23,7 @@ from warren_schemas.config.sandbox import (
     Processes,
 )
 from warren_schemas.fields.paths import AbsolutePath, absolute
+from warren_schemas.kubernetes import Kubernetes
 
 EVERYBODY = "*"
 """As an owner: all of them. As an environment: all of them."""
@@ -115,7 +116,7 @@ class SandboxRules(Frozen):
     libraries: Listed[AbsolutePath] = ()
     """Folders made by `pip install --target`."""
     images: Listed[Annotated[str, Field(min_length=1)]] = ()
-    """Container images, letter by letter; they must be there, for none is pulled."""
+    """Container images, letter by letter; they must be there, for none is pulled, unless `kubernetes.pull` says so."""
     limits: MaxSandboxLimits = Field(default_factory=MaxSandboxLimits)
     """The most that configs may ask; a config that sets none gets less where this is below its default."""
 
@@ -132,7 +133,7 @@ class OperatorPolicy(Frozen):
 
     trusts_configs: bool = False
     """Configs may reach whatever the worker itself can: for a deployment with one tenant. Then nothing else
-    may be given, except `agents`."""
+    may be given, except `agents` and `kubernetes`."""
     secrets: dict[SecretName, SecretRule] = Field(default_factory=dict)
     """By name: `JUDGE` is the environment variable `WARREN_SECRET_JUDGE` of the worker."""
     services: Listed[ServiceRule] = ()
@@ -146,13 +147,15 @@ class OperatorPolicy(Frozen):
     """The folder below which configs may name files; null: none."""
     sandbox: SandboxRules = Field(default_factory=SandboxRules)
     agents: AgentRules = Field(default_factory=AgentRules)
+    kubernetes: Kubernetes | None = None
+    """Where sandboxes of the tier kubernetes run; null: there is no such tier."""
     variables: Listed[VariableName] = ()
     """Environment variables that processes of environments get, besides the usual harmless ones. Names that
     begin with `WARREN_` are never passed on."""
 
     @model_validator(mode="after")
     def _is_one_or_the_other(self) -> Self:
-        others = sorted(self.model_fields_set - {"trusts_configs", "agents"})
+        others = sorted(self.model_fields_set - {"trusts_configs", "agents", "kubernetes"})
         if self.trusts_configs and others:
             raise ValueError(f"with trusts_configs, {', '.join(others)} would have no effect")
         hidden = [name for name in self.variables if name.upper().startswith("WARREN_")]

@@ -82,6 +82,10 @@ def test_a_policy_file(tmp_path: Path) -> None:
         "agents: {box: {network: none}}",
         "agents: {box: {readable: [a]}}",
         "agents: {memory_mib: 9}",
+        "kubernetes: {}",
+        "kubernetes: {namespace: Sand/Boxes}",
+        "kubernetes: {namespace: boxes, kubeconfig: config}",
+        "kubernetes: {namespace: boxes, privileged: true}",
     ],
 )
 def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
@@ -118,6 +122,10 @@ def test_a_policy_file_that_will_not_do(text: str, tmp_path: Path) -> None:
         ({"commands": [{"command": ["/usr"]}]}, "commands.0.command: /usr is no program"),
         ({"sandbox": {"libraries": ["/nowhere"]}}, "sandbox.libraries.0: /nowhere is no folder"),
         ({"agents": {"box": {"readable": ["/nowhere"]}}}, "agents.box.readable.0: /nowhere is not"),
+        (
+            {"kubernetes": {"namespace": "boxes", "kubeconfig": "/nowhere"}},
+            "kubernetes.kubeconfig: /nowhere is no file",
+        ),
     ],
 )
 def test_rules_that_would_not_do_what_they_say(

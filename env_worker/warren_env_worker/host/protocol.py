@@ -18,6 +18,7 @@ from warren.environment import Sampled
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.sealed import NOTHING, Sealed
 from warren_schemas.agent_box import Box
+from warren_schemas.base import Frozen
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.datasets.order import Order
 from warren_schemas.episode import FailureKind
@@ -254,9 +255,9 @@ def _packed(calls: Sequence[Call]) -> tuple[bytes, list[bytes | memoryview]]:
     return _N_JSON.pack(len(json)) + json, values
 
 
-def _plain(value: Box | memoryview) -> object:
+def _plain(value: Frozen | memoryview) -> object:
     """Values of secrets are told by their size."""
-    return value.model_dump() if isinstance(value, Box) else len(value)
+    return value.model_dump() if isinstance(value, Frozen) else len(value)
 
 
 def _call(fields: dict[str, Any]) -> Call:

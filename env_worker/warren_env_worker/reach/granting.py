@@ -27,10 +27,12 @@ class Granted:
 
 def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
     """Raises `ConfigError` for a secret that the run may not have."""
-    box = policy.agents.box
+    box, kubernetes = policy.agents.box, policy.kubernetes
     if policy.trusts_configs:
         keys = tuple(_all_keys(spec))
-        reach = Reach(spec.run_owner, is_trusted=True, keys=keys, agent_box=box)
+        reach = Reach(
+            spec.run_owner, is_trusted=True, keys=keys, agent_box=box, kubernetes=kubernetes
+        )
     else:
         reach = Reach(
             spec.run_owner,
@@ -50,6 +52,7 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
             images=policy.sandbox.images,
             sandbox_limits=tuple(policy.sandbox.limits.model_dump().items()),
             agent_box=box,
+            kubernetes=kubernetes,
         )
     return Granted(reach, _secrets(policy, spec))
 

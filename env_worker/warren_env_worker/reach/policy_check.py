@@ -63,6 +63,9 @@ def _absent_paths(policy: OperatorPolicy) -> Iterator[str]:
     for n, path in enumerate(box.readable if box else ()):
         if not Path(path).exists():
             yield f"agents.box.readable.{n}: {path} is not there"
+    kubeconfig = policy.kubernetes and policy.kubernetes.kubeconfig
+    if kubeconfig and not Path(kubeconfig).is_file():
+        yield f"kubernetes.kubeconfig: {kubeconfig} is no file"
     for n, path in enumerate(policy.sandbox.libraries):
         if not Path(path).is_dir():
             yield f"sandbox.libraries.{n}: {path} is no folder"

@@ -22,6 +22,7 @@ from warren_env_worker.reach.files import folder_below, open_below
 from warren_env_worker.reach.secrets import value_of
 from warren_schemas.agent_box import Box
 from warren_schemas.fields.secret_variables import PREFIX
+from warren_schemas.kubernetes import Kubernetes
 
 if TYPE_CHECKING:  # an HTTP client is heavy: only for who asks a service
     from warren_env_worker.reach.service import Service
@@ -70,11 +71,13 @@ class Reach:
     """The most that a config may set, by the name of the limit; the default of each that is not named."""
     agent_box: Box | None = None
     """The most that the program of an agent gets; None: its class decides."""
+    kubernetes: Kubernetes | None = None
+    """Where pods of sandboxes may be started."""
 
     @classmethod
     def unpacked(cls, fields: dict[str, Any]) -> "Reach":
         """From JSON."""
-        box = fields["agent_box"]
+        box, kubernetes = fields["agent_box"], fields["kubernetes"]
         return cls(
             owner=fields["owner"],
             is_trusted=fields["is_trusted"],
@@ -88,6 +91,7 @@ class Reach:
             images=tuple(fields["images"]),
             sandbox_limits=tuple((name, most) for name, most in fields["sandbox_limits"]),
             agent_box=None if box is None else Box.model_validate(box),
+            kubernetes=None if kubernetes is None else Kubernetes.model_validate(kubernetes),
         )
 
     @property

@@ -5,6 +5,7 @@ opening      choosing a tier: probed, named, and never a bare process
 process      the host's end of a session in a process (tiers bubblewrap and landlock)
 bubblewrap   walls from namespaces; `landlock`: walls without them; their filter is in `warren.isolation`
 containers   walls by Podman or Docker, for an image that the config names
+kubernetes   the same in a pod
 spares       started sandboxes that wait for whoever opens one next
 inside       what runs within those walls
 interpreter  a Python in Rust that knows neither files nor network (pydantic-monty)

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 MAX_STARTS = 8
 """Sessions that start at the same time: more only make each other slow."""
 MAX_REMOTE = 64
-"""Cells that a service is asked to run at the same time; here, as many run as there are cores."""
+"""Cells that a service, or a cluster, is asked to run at the same time; here, as many run as there are cores."""
 
 
 class Allowance:
@@ -24,7 +24,7 @@ class Allowance:
         )
 
     def running(self, service: str | None) -> asyncio.Semaphore:
-        """Of cells that this service runs, by scheme, host and port; None: that this machine runs."""
+        """Of cells that this service runs, by scheme, host and port, or this cluster; None: that this machine runs."""
         return self._here if service is None else self._at_services[service]
 
 

@@ -37,12 +37,12 @@ print(os.getuid() != 0 and set(os.listdir("/sys/class/net")) <= {"lo"}, closed(o
     closed(os.setuid, 0), closed(socket.socket, socket.AF_INET), closed(socket.socket, socket.AF_NETLINK))
 """
 
-_USER = "65534:65534"
-_N_OWN_PROCESSES = 8
+USER = 65534
+N_OWN_PROCESSES = 8
 """Of ours and of the engine's."""
-_MAX_OF_USER = 1 << 15
+MAX_OF_USER = 1 << 15
 """Processes of the user, whom other containers share: the engine counts those of this one."""
-_VARIABLES = {
+VARIABLES = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -53,9 +53,9 @@ _VARIABLES = {
 }
 _PASSED = ("HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _PASSED_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_")
-_JOIN = "import os, sys; os.dup2(int(sys.argv[1]), 0); os.dup2(0, 1); os.execvp(sys.argv[2], sys.argv[2:])"
+JOIN = "import os, sys; os.dup2(int(sys.argv[1]), 0); os.dup2(0, 1); os.execvp(sys.argv[2], sys.argv[2:])"
 """Run a program with a socket as its input and output."""
-_BOOT = """
+BOOT = """
 # What follows empties /tmp when a cell fills it: never where that is not a container's own.
 import base64, os, sys
 if os.getpid() != 1 or not os.path.ismount("/tmp"):
@@ -79,40 +79,45 @@ def plan(engine: Engine, settings: SandboxSettings) -> Plan:
     if program is None:
         raise SandboxFailed(f"{engine} is not installed")
     assert settings.image is not None
-    limits = limits_as_text(settings, disk="/tmp", n_processes=_MAX_OF_USER)
+    limits = limits_as_text(settings, disk="/tmp", n_processes=MAX_OF_USER)
     rules = filter_program(has_namespaces=True)
     started = [
         *(program, "run", *_walls(settings)),
         *("--entrypoint", settings.python or "python3", settings.image),
-        *("-s", "-S", "-c", _BOOT, _as_text(inside()), _as_text(rules), limits),
+        *("-s", "-S", "-c", BOOT, as_text(inside()), as_text(rules), limits),
     ]
     return Plan(
         engine,
-        lambda socket: [sys.executable, "-I", "-S", "-c", _JOIN, str(socket), *started],
+        lambda socket: [sys.executable, "-I", "-S", "-c", JOIN, str(socket), *started],
         (),
         variables=_variables(),
         start_s=START_S,
     )
 
 
-def _as_text(content: bytes) -> str:
+def as_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
 def _walls(settings: SandboxSettings) -> list[str]:
     limits = settings.limits
     memory = f"{limits.memory_mib}m"
-    variables = [
-        part for name, value in _VARIABLES.items() for part in ("--env", f"{name}={value}")
-    ]
+    variables = [part for name, value in VARIABLES.items() for part in ("--env", f"{name}={value}")]
     return [
         *("--rm", "--interactive", "--pull", "never", "--log-driver", "none"),
         *("--network", "none", "--read-only", "--cap-drop", "ALL"),
-        *("--security-opt", "no-new-privileges", "--user", _USER, "--hostname", "sandbox"),
+        *(
+            "--security-opt",
+            "no-new-privileges",
+            "--user",
+            f"{USER}:{USER}",
+            "--hostname",
+            "sandbox",
+        ),
         *("--memory", memory, "--memory-swap", memory),
-        *("--pids-limit", str(limits.processes + _N_OWN_PROCESSES)),
+        *("--pids-limit", str(limits.processes + N_OWN_PROCESSES)),
         *("--ulimit", f"nofile={N_OPEN_FILES}:{N_OPEN_FILES}", "--ulimit", "core=0:0"),
-        *("--ulimit", f"nproc={_MAX_OF_USER}:{_MAX_OF_USER}"),
+        *("--ulimit", f"nproc={MAX_OF_USER}:{MAX_OF_USER}"),
         *("--tmpfs", f"/tmp:rw,nosuid,nodev,size={limits.disk_mib}m,mode=1777"),
         *("--shm-size", "1m", "--workdir", "/tmp", *variables),
     ]

@@ -17,14 +17,18 @@ from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox import bubblewrap, containers, landlock
 from warren_env_worker.sandbox.allowance import allowance
 from warren_env_worker.sandbox.interpreter import MontySandbox
+from warren_env_worker.sandbox.kubernetes import pod
+from warren_env_worker.sandbox.kubernetes.session import KubernetesSandbox
 from warren_env_worker.sandbox.max_limits import allowed
 from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
 from warren_env_worker.sandbox.spares import Spares, Waiting
+from warren_schemas.kubernetes import Kubernetes
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
 """In the order in which they are tried, for settings without an image."""
+AUTOMATIC_WITH_IMAGE = (*containers.ENGINES, "kubernetes")
 PROBE_S = 30.0
 PROBE = """
 import os, socket
@@ -63,9 +67,18 @@ def _maker(settings: SandboxSettings, reach: Reach, makers: Makers) -> Callable[
     def make(tier: str) -> Startable:
         if service:
             return RemoteSandbox(service, settings.limits)
+        if tier == "kubernetes":
+            return _in_cluster(reach.kubernetes, settings)
         return makers[tier](settings)
 
     return make
+
+
+def _in_cluster(place: Kubernetes | None, settings: SandboxSettings) -> Startable:
+    """Raises `SandboxFailed`."""
+    if place is None:
+        raise SandboxFailed("the operator's policy names no namespace (kubernetes.namespace)")
+    return KubernetesSandbox(place, settings)
 
 
 MAKERS: Makers = {
@@ -128,12 +141,13 @@ class Sandboxes:
 
         `limit_s` is that of the settings unless given. Raises `SandboxFailed`.
         """
-        async with allowance().running(self._service):
+        elsewhere = self._tier if self._tier == "kubernetes" else self._service
+        async with allowance().running(elsewhere):
             return await sandbox.run(code, limit_s or self.settings.limits.cell_s)
 
     async def _chosen(self) -> str:
         asked = self.settings.tier
-        automatic = AUTOMATIC if self.settings.image is None else containers.ENGINES
+        automatic = AUTOMATIC if self.settings.image is None else AUTOMATIC_WITH_IMAGE
         lacks: list[str] = []
         for tier in automatic if asked == "auto" else (asked,):
             try:
@@ -152,8 +166,9 @@ async def _probe(sandbox: Startable, settings: SandboxSettings) -> None:
         await sandbox.start()
         return await sandbox.close()
     try:
-        probe = PROBE if settings.image is None else containers.PROBE
-        result = await sandbox.run(probe, PROBE_S)
+        if isinstance(sandbox, KubernetesSandbox):
+            await sandbox.prepare_probe()
+        result = await sandbox.run(_probe_of(sandbox, settings), PROBE_S)
     finally:
         await sandbox.close()
     if result.status in (CellStatus.MEMORY, CellStatus.LOST):
@@ -163,6 +178,12 @@ async def _probe(sandbox: Startable, settings: SandboxSettings) -> None:
         )
     if (result.status, result.output) != (CellStatus.OK, CLOSED):
         raise SandboxFailed(f"its walls have holes: {result.status} {result.output[-200:]}")
+
+
+def _probe_of(sandbox: ProcessSandbox, settings: SandboxSettings) -> str:
+    if isinstance(sandbox, KubernetesSandbox):
+        return pod.PROBE
+    return PROBE if settings.image is None else containers.PROBE
 
 
 def _because(lacks: list[str]) -> str:

@@ -28,6 +28,8 @@ class Plan:
     variables: Mapping[str, str] = field(default_factory=lambda: {"PATH": os.defpath})
     """All that it gets of ours."""
     start_s: float = START_S
+    greeting: bytes | None = None
+    """A frame that is sent before the session says that it is ready."""
 
 
 def interpreter(settings: SandboxSettings) -> str:

@@ -66,12 +66,17 @@ class ProcessSandbox:
             async with asyncio.timeout(limit_s + GRACE_S):
                 await self._child.send(orjson.dumps(request))
                 result = _result(await self._child.receive())
-        except (TimeoutError, ChildDied):
+        except TimeoutError:
             pass
+        except ChildDied:
+            await self._ended()
         finally:
             if result.status is CellStatus.LOST:
                 await self.close()
         return result
+
+    async def _ended(self) -> None:
+        """Its process has ended, maybe while a cell ran. Raises `SandboxFailed` where that was no cell's doing."""
 
     async def close(self) -> None:
         """End the session; a later cell starts a fresh one."""
@@ -97,6 +102,8 @@ async def _started(plan: Plan) -> Child:
         )
         try:
             async with asyncio.timeout(plan.start_s):
+                if plan.greeting is not None:
+                    await child.send(plan.greeting)
                 await child.receive()
         except BaseException as error:
             child.kill()

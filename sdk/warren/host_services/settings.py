@@ -16,8 +16,8 @@ from warren_schemas.config.sandbox import (
 from warren_schemas.fields.secret_variables import SecretVariable
 
 MIB = 1 << 20
-Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http", "podman", "docker"]
-_CONTAINERS = ("podman", "docker")
+Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http", "podman", "docker", "kubernetes"]
+_CONTAINERS = ("podman", "docker", "kubernetes")
 
 
 class SandboxLimits(Frozen):
@@ -37,11 +37,11 @@ class SandboxLimits(Frozen):
 
 class SandboxSettings(Frozen):
     tier: Tier = "auto"
-    """`auto` takes the first of bubblewrap, landlock and monty that works here; with an image, of podman and docker."""
+    """`auto` takes the first of bubblewrap, landlock and monty that works here; with an image, of podman, docker and kubernetes."""
     image: str | None = Field(
         default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9_./:@-]*$", max_length=255
     )
-    """A container image with Python, which is there already; for the tiers podman and docker."""
+    """A container image with Python, which is there already; for the tiers podman, docker and kubernetes."""
     url: str | None = None
     """Of a service that speaks SandboxFusion's `/run_code`; for the tier http."""
     key_variable: SecretVariable | None = None
