@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 
 from benchmarks.served.hosted import Hosted
 from benchmarks.served.loop import Step, main
-from benchmarks.served.our_ors import LOOK
+from benchmarks.served.warren_ors import LOOK
 
 hosted = Hosted("warren_env_worker.environments.ors.environment:Ors", "ors", LOOK)
 

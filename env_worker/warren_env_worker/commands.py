@@ -99,7 +99,7 @@ async def _serve_remotely(
     where: "Settings", settings: "EnvWorkerSettings", policy: "OperatorPolicy"
 ) -> None:
     from warren_broker.worker.lifecycle import calm_garbage_collector
-    from warren_env_worker.own import serve_own
+    from warren_env_worker.remote_worker import serve_remote
 
     calm_garbage_collector()
-    await serve_own(where, settings, policy)
+    await serve_remote(where, settings, policy)

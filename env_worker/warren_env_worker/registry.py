@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.output.log import MakeHearing, nobody
@@ -76,7 +76,7 @@ def _installed() -> dict[str, str]:
     """References by name: of those that came with packages, and of foreign ones that were installed."""
     own = {point.name: point.value for point in entry_points(group=GROUP)}
     foreign = entry_points(group=FOREIGN_GROUP)
-    return own | {p.name: p.value for p in foreign if places.is_installed(p.name)}
+    return own | {p.name: p.value for p in foreign if virtual_environments.is_installed(p.name)}
 
 
 class _Hosts:
@@ -106,7 +106,7 @@ class _Hosts:
             return
         if environment in installed:
             name, reference = environment, installed[environment]
-        elif environment in places.names():
+        elif environment in virtual_environments.names():
             raise EnvironmentUnusable(
                 f"{environment} is not installed on this machine",
                 hint=f"Install it: warren env install {environment}",

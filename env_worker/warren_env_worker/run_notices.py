@@ -11,8 +11,8 @@ episode was told are cut out before (`output.episode`); it knows no others.
 import re
 from collections import OrderedDict
 
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_broker.run_logs.sending import RunLogs, logs_of_this_part
-from warren_broker.run_logs.telling import RunLogger
 from warren_env_worker.interaction import run_of
 from warren_env_worker.output.lines import WholeLines
 from warren_env_worker.successor import Taken

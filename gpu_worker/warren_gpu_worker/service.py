@@ -11,7 +11,7 @@ from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
 from warren_gpu_worker.sampler.supervisor.gpus import samplers_of
 from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
-from warren_gpu_worker.sampler.supervisor.making import MakeSamplerProcess
+from warren_gpu_worker.sampler.supervisor.process_factory import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.time_share import TimeShare

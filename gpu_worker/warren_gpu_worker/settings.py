@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, cast
 from pydantic import BeforeValidator, Field, model_validator
 
 from warren_broker.port import MAX_PREFETCH
-from warren_gpu_worker.machines.options import meeting_of, why_not_meet, why_not_spread
+from warren_gpu_worker.machines.options import parse_rendezvous, why_not_meet, why_not_spread
 from warren_schemas.base import Frozen
 from warren_schemas.config import NonNegativeInt, PositiveFloat, PositiveInt
 
@@ -164,9 +164,9 @@ class GpuWorkerOptions(Frozen):
         return 1 if "trainer" in self.roles else self.machines
 
     @property
-    def meeting(self) -> tuple[str, int] | None:
+    def rendezvous_address(self) -> tuple[str, int] | None:
         """Host and port of `rendezvous`."""
-        return None if self.rendezvous is None else meeting_of(self.rendezvous)
+        return None if self.rendezvous is None else parse_rendezvous(self.rendezvous)
 
     def log_path(self, name: str) -> Path | None:
         """The file for a child process's output, in a folder that is there; None: this process's own output."""

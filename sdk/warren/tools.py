@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from warren.actions.following import then
+from warren.actions.awaitables import then
 from warren.environment import ChatMessage, Env, PromptTokens, StepResult, TaskT
 from warren_schemas.chat.tool_formats import Call, NotACall, Tool, parse_calls, tools_prompt
 from warren_schemas.config import ToolFormat

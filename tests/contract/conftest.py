@@ -91,7 +91,7 @@ def _rabbitmq(node: PrivateRabbit) -> Opener:
             node.url,
             name=name,
             open_s=PATIENCE_S,
-            timings=Timings(settle_s=0.0, confirm_s=PATIENCE_S),
+            timings=Timings(durable_after_s=0.0, confirm_s=PATIENCE_S),
         ) as client:
             yield client
 

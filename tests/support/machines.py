@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import free_port
 
-from warren_gpu_worker.sampler.engines.vllm.gathering import Gathered, join
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Gathered, join
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 BASE = "base"

@@ -6,7 +6,7 @@ from warren_gpu_worker.sampler.child import main
 from warren_gpu_worker.sampler.engines.port import Engine
 from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 

@@ -16,10 +16,10 @@ from warren_broker.rabbitmq import open_rabbitmq
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import Lost
 from warren_broker.rabbitmq.connection.timings import Timings
-from warren_broker.rabbitmq.entities.declaring import Topology
+from warren_broker.rabbitmq.entities.declare_calls import Declare, declare
+from warren_broker.rabbitmq.entities.declared_entities import DeclaredEntities
+from warren_broker.rabbitmq.entities.durable_declaring import AT_ONCE, DurableDeclarer
 from warren_broker.rabbitmq.entities.entities import Entities, Entity, QueueEntity
-from warren_broker.rabbitmq.entities.making import Declare, declare
-from warren_broker.rabbitmq.entities.settling import AT_ONCE, Settling
 from warren_broker.topology import Home, Stream, WorkQueue
 
 LONGER_THAN_DELETING_S = 1.0
@@ -31,15 +31,17 @@ def opened(node: PrivateRabbit) -> AbstractAsyncContextManager[Broker]:
 
 
 @asynccontextmanager
-async def topology_of(node: PrivateRabbit, declare_one: Declare) -> AsyncGenerator[Topology]:
+async def declared_of(
+    node: PrivateRabbit, declare_one: Declare
+) -> AsyncGenerator[DeclaredEntities]:
     """What a broker declares with, whose queues are made by `declare_one`."""
     link = Link(URL(node.url), description="RabbitMQ")
     await link.start(timeout_s=PATIENCE_S)
-    settling = Settling(link.timings.settle_s, declare_one=declare_one)
-    topology = Topology(link, Entities(PREFIX), settling)
-    keeping = asyncio.create_task(topology.keep(), name="topology")
+    declarer = DurableDeclarer(link.timings.durable_after_s, declare_one=declare_one)
+    declared = DeclaredEntities(link, Entities(PREFIX), declarer)
+    keeping = asyncio.create_task(declared.keep(), name="declared entities")
     try:
-        yield topology
+        yield declared
     finally:
         keeping.cancel()
         await link.close()
@@ -66,8 +68,8 @@ async def test_it_is_made_anew(private_rabbit: PrivateRabbit) -> None:
     """What is there has not been told of its arguments; declaring it with them would be refused."""
     queue = WorkQueue("cut-short", expires_s=60.0)
     half = cut_short(queue.name, {"x-queue-type": "quorum"}, body=None)
-    async with opened(private_rabbit) as broker, topology_of(private_rabbit, half) as topology:
-        await topology.declare(queue)
+    async with opened(private_rabbit) as broker, declared_of(private_rabbit, half) as declared:
+        await declared.declare(queue)
         assert await broker.depth(queue) == 0
         await broker.delete(queue)
 
@@ -77,8 +79,8 @@ async def test_a_home_is_made_anew_too(private_rabbit: PrivateRabbit) -> None:
     fallback = WorkQueue("cut-short-fallback")
     home = Home("home.cut-short", fallback, grace_s=1.0)
     half = cut_short(home.name, {}, body=None)
-    async with opened(private_rabbit) as broker, topology_of(private_rabbit, half) as topology:
-        await topology.declare(home)
+    async with opened(private_rabbit) as broker, declared_of(private_rabbit, half) as declared:
+        await declared.declare(home)
         await broker.publish(home, b"falls back", message_id="1")
         async with broker.consume(fallback, prefetch=1) as consumer:
             await (await take(consumer)).ack()
@@ -88,8 +90,8 @@ async def test_a_home_is_made_anew_too(private_rabbit: PrivateRabbit) -> None:
 async def test_one_that_is_of_use_already_stays(private_rabbit: PrivateRabbit) -> None:
     queue = WorkQueue("cut-late")
     half = cut_short(queue.name, {}, body=b"somebody was faster")
-    async with opened(private_rabbit) as broker, topology_of(private_rabbit, half) as topology:
-        await topology.declare(queue)
+    async with opened(private_rabbit) as broker, declared_of(private_rabbit, half) as declared:
+        await declared.declare(queue)
         assert await broker.depth(queue) == 1
         await broker.delete(queue)
 
@@ -108,8 +110,8 @@ async def test_what_a_slow_server_has_made_stays(private_rabbit: PrivateRabbit) 
             names.append(entity.name)
             await (await channel.get_underlay_channel()).queue_bind(entity.name, "amq.fanout")
 
-    async with opened(private_rabbit) as broker, topology_of(private_rabbit, slow) as topology:
-        await topology.declare(first, second)
+    async with opened(private_rabbit) as broker, declared_of(private_rabbit, slow) as declared:
+        await declared.declare(first, second)
         async with await connect(private_rabbit.url) as connection:
             exchange = await (await connection.channel()).get_exchange("amq.fanout")
             await exchange.publish(Message(b"to what is bound"), routing_key="", mandatory=False)
@@ -122,7 +124,7 @@ async def test_nothing_is_published_to_what_is_not_safe_from_a_crash_yet(
 ) -> None:
     """A server that is killed in its first second forgets it, and what it has confirmed for it."""
     young, old = Stream("young"), Stream("old")
-    slow = Timings(settle_s=PATIENCE_S)
+    slow = Timings(durable_after_s=PATIENCE_S)
     async with (
         opened(private_rabbit) as other,
         open_rabbitmq(private_rabbit.url, name="test", prefix=PREFIX, timings=slow) as broker,
@@ -160,9 +162,9 @@ async def test_however_many_are_declared_at_once_a_few_are_made_at_a_time(
         n_made += 1
 
     queues = [WorkQueue(f"many-{n}", expires_s=60.0) for n in range(3 * AT_ONCE)]
-    async with topology_of(private_rabbit, counted) as topology:
-        await asyncio.gather(*map(topology.declare, queues))
-        await topology.delete(*queues)
+    async with declared_of(private_rabbit, counted) as declared:
+        await asyncio.gather(*map(declared.declare, queues))
+        await declared.delete(*queues)
     assert n_made >= len(queues)
     assert n_most <= AT_ONCE
 
@@ -188,12 +190,12 @@ async def test_what_is_deleted_while_it_is_declared_again_does_not_come_back(
 
     async def delete() -> None:
         await begun.wait()
-        await topology.delete(queue)
+        await declared.delete(queue)
 
-    async with opened(private_rabbit) as broker, topology_of(private_rabbit, late) as topology:
-        await topology.declare(queue)
+    async with opened(private_rabbit) as broker, declared_of(private_rabbit, late) as declared:
+        await declared.declare(queue)
         deleting = asyncio.create_task(delete())
-        await topology.declare(other)
+        await declared.declare(other)
         await asyncio.gather(deleting, restored.wait())
         assert await broker.depth(queue) is None
         await broker.delete(other)

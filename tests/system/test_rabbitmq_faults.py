@@ -19,8 +19,8 @@ from tests.support.private_rabbit import PrivateRabbit
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
 from warren_broker.port import Broker, Consumer, Delivery
 from warren_broker.rabbitmq import Timings, open_rabbitmq
+from warren_broker.rabbitmq.entities.declare_calls import declare
 from warren_broker.rabbitmq.entities.entities import Entities
-from warren_broker.rabbitmq.entities.making import declare
 from warren_broker.topology import Home, Stream, Topic, WorkQueue
 
 pytestmark = several_waits

@@ -32,7 +32,7 @@ from tests.support.spread import largest_gap
 
 from warren_gpu_worker.sampler.engines.choice import open_engine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.sampler.engines.vllm.gathering import Gathered, gather
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Gathered, gather
 from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings

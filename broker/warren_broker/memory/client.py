@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
+from warren_broker.dead_letter_scan import look_at_each
 from warren_broker.errors import BrokerClosed, BrokerUnavailable
-from warren_broker.looking import look_at_each
 from warren_broker.memory.consumer import QueueConsumer
 from warren_broker.memory.queues import Queues
 from warren_broker.memory.reader import Reader

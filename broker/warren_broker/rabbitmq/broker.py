@@ -30,12 +30,12 @@ from warren_broker.rabbitmq.consuming.queue_consumer import Place, QueueConsumer
 from warren_broker.rabbitmq.consuming.stream_reader import StreamReader
 from warren_broker.rabbitmq.consuming.topic_subscriber import TopicSubscriber
 from warren_broker.rabbitmq.entities.dead_letters import DeadLetters
-from warren_broker.rabbitmq.entities.declaring import Topology
+from warren_broker.rabbitmq.entities.declared_entities import DeclaredEntities
+from warren_broker.rabbitmq.entities.durable_declaring import DurableDeclarer
 from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, Entities, Entity
 from warren_broker.rabbitmq.entities.home_leases import HomeLeases
 from warren_broker.rabbitmq.entities.queue_repair import VISITED_AT_ONCE, QueueRepair
 from warren_broker.rabbitmq.entities.republisher import Republisher
-from warren_broker.rabbitmq.entities.settling import Settling
 from warren_broker.rabbitmq.publishing.messages import OutgoingMessage, new_headers
 from warren_broker.rabbitmq.publishing.publishers import Publishers
 from warren_broker.rabbitmq.publishing.send_limits import SMALL, SendLimits
@@ -90,40 +90,42 @@ class RabbitBroker:
         )
         self._sending, self._receiving = sending, receiving
         self._aside = LazyLink(following, timeout_s=ATTACH_S)
-        self._settling = Settling(timings.settle_s)
-        self._topology = Topology(receiving, self._entities, self._settling)
+        self._declarer = DurableDeclarer(timings.durable_after_s)
+        self._declared = DeclaredEntities(receiving, self._entities, self._declarer)
         self._publishers = Publishers(sending)
         exchanges = self._publishers.for_exchanges
-        self._republisher = Republisher(exchanges, self._topology, self._entities)
+        self._republisher = Republisher(exchanges, self._declared, self._entities)
         self._queue_repair = QueueRepair(self._receiving, self._republisher, self._entities)
         self._letters = DeadLetters(self._receiving, exchanges, self._entities)
         self._send_limits = SendLimits()
         self._leases = HomeLeases(self._receiving, self._entities)
         self._consumers: set[QueueConsumer | StreamReader | TopicSubscriber] = set()
-        self._keeping_topology: asyncio.Task[None] | None = None
+        self._keeping_declared: asyncio.Task[None] | None = None
         self._is_closed = False
 
     async def start(self, timeout_s: float) -> None:
         """Connect, and declare what all else leans on. Raises `BrokerUnavailable`."""
         await self._sending.start(timeout_s=timeout_s)
         await self._receiving.start(timeout_s=timeout_s)
-        await self._topology.ensure(self._entities.base())
-        self._keeping_topology = asyncio.create_task(self._topology.keep(), name="topology")
+        await self._declared.ensure(self._entities.base())
+        self._keeping_declared = asyncio.create_task(
+            self._declared.keep(), name="declared entities"
+        )
 
     async def declare(self, *addresses: Address) -> None:
         self._check_open()
         await self._queue_repair.prepare(*addresses)
-        await self._topology.declare(*addresses)
+        await self._declared.declare(*addresses)
 
     async def delete(self, *addresses: Address) -> None:
         self._check_open()
-        await self._topology.delete(*addresses)
+        await self._declared.delete(*addresses)
         for address in addresses:
             self._forget_address(address)
 
     def stop_declaring(self, *addresses: Address) -> None:
         for address in addresses:
-            self._topology.stop_declaring(address)
+            self._declared.stop_declaring(address)
             self._forget_address(address)
 
     async def publish(
@@ -138,7 +140,7 @@ class RabbitBroker:
                 await self._publish_home(address, body, message_id, deadline)
             case Topic():
                 entities = self._entities.of(address)
-                await self._topology.ensure_once(entities, timeout_s=timeout_s)
+                await self._declared.ensure_once(entities, timeout_s=timeout_s)
                 await self._publish(address, body, message_id, deadline)
             case _:
                 await self._publish(address, body, message_id, deadline)
@@ -179,7 +181,7 @@ class RabbitBroker:
 
     async def depth(self, queue: WorkQueue | Home) -> int | None:
         self._check_open()
-        found = await self._topology.measure(queue)
+        found = await self._declared.measure(queue)
         return None if found is None else found.message_count
 
     async def dead_letters(self, *, limit: int = 100) -> list[DeadLetter]:
@@ -223,8 +225,8 @@ class RabbitBroker:
         self._is_closed = True
         for consumer in self._consumers:
             consumer.end(self._closed())
-        if self._keeping_topology is not None:
-            self._keeping_topology.cancel()
+        if self._keeping_declared is not None:
+            self._keeping_declared.cancel()
         await asyncio.gather(self._sending.close(), self._receiving.close(), self._aside.close())
         await self._publishers.close()
 
@@ -247,7 +249,7 @@ class RabbitBroker:
     async def _settle_in(self, entities: Sequence[Entity]) -> None:
         """For what is consumed: declared now and at every attach, but not kept declared."""
         self._check_open()
-        await self._settling.settle_in(self._receiving, entities, timeout_s=ATTACH_S)
+        await self._declarer.declare_durably(self._receiving, entities, timeout_s=ATTACH_S)
 
     async def _until_attached(self, consumer: ConsumerT) -> None:
         try:
@@ -272,7 +274,7 @@ class RabbitBroker:
         )
         publishers = self._publishers
         publisher = publishers.for_exchanges if is_event else publishers.to(name)
-        await self._settling.until_ready(name)
+        await self._declarer.until_ready(name)
         await publisher.publish(outgoing, deadline=deadline)
 
     async def _publish_home(

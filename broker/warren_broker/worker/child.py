@@ -29,9 +29,9 @@ from warren_broker.worker.channel import LENGTH
 from warren_broker.worker.conversation import opened
 from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer, ForkServerKilled
-from warren_broker.worker.leader import Executed, Leader
 from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
 from warren_broker.worker.process import Process
+from warren_broker.worker.session_leader import Executed, Leader
 
 _LAST_MOMENT_S = 3.0
 

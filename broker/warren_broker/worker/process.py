@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 
-from warren_broker.worker.leader import Leader
+from warren_broker.worker.session_leader import Leader
 
 MAX_ROUNDS = 100
 """Of killing a session's processes: those that fork all the while may be ahead of one."""

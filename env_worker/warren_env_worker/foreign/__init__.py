@@ -1,11 +1,11 @@
 """Environments of foreign packages, each in a virtual environment and in processes of its own.
 
-places         where they are installed
-install        `warren env install NAME`
-package        the fork server of one package: started when it is wanted, and again after its death
-conversation   one episode's process, asked in JSON lines
-episode        an episode that is played step by step, and again where its process was lost
-whole_episode  one that is played at one request, and calls the model meanwhile
-box            boxes in the place of containers
-programs       what runs there: without a line of Warren's, and nothing but Python and the package itself
+virtual_environments  where they are installed
+install               `warren env install NAME`
+package               the fork server of one package: started when it is wanted, and again after its death
+conversation          one episode's process, asked in JSON lines
+episode               an episode that is played step by step, and again where its process was lost
+whole_episode         one that is played at one request, and calls the model meanwhile
+box                   boxes in the place of containers
+programs              what runs there: without a line of Warren's, and nothing but Python and the package itself
 """

@@ -25,27 +25,27 @@ def install(name: str, /, *, python: Path | None = None) -> None:
 
     from warren.display.output import make_output
     from warren.errors import ConfigurationError
-    from warren_env_worker.foreign import places
+    from warren_env_worker.foreign import virtual_environments
     from warren_schemas.text.explain import nearest
 
-    known = places.names()
+    known = virtual_environments.names()
     if name not in known:
         match = nearest(name, known)
         rest = f"did you mean {match}?" if match else f"there are: {', '.join(known)}"
         raise ConfigurationError(f"There is no list of packages for {name}; {rest}")
-    output, folder = make_output(), places.folder(name)
+    output, folder = make_output(), virtual_environments.folder(name)
     output.line(f"Installing {name} in {folder}")
-    listed = ["-r", str(places.requirements(name))]
+    listed = ["-r", str(virtual_environments.requirements(name))]
     for command in (
         [str(python or sys.executable), "-m", "venv", "--clear", str(folder)],
-        [str(places.python(name)), "-m", "pip", "install", "--quiet", *listed],
+        [str(virtual_environments.python(name)), "-m", "pip", "install", "--quiet", *listed],
     ):
         if not _succeeds(command):
             raise ConfigurationError(
                 f"{name} could not be installed: {' '.join(command)} failed",
                 hint="What it printed says why; settings of pip (PIP_INDEX_URL, …) are used.",
             )
-    places.note_installed(name)
+    virtual_environments.note_installed(name)
     output.line(f"Installed. Host it with: warren env-worker --env {name}")
 
 

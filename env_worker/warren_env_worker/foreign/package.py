@@ -14,7 +14,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from warren.environment import ConfigError
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 
 START_S = 240.0
@@ -29,7 +29,7 @@ class Package:
 
     def __init__(self, name: str, program: str) -> None:
         self._name = name
-        self._program = places.PROGRAMS / program
+        self._program = virtual_environments.PROGRAMS / program
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._folder: Path | None = None
@@ -53,14 +53,20 @@ class Package:
             return self._process, str(self._folder / "socket")
 
     async def _started(self) -> asyncio.subprocess.Process:
-        if not places.is_installed(self._name):
+        if not virtual_environments.is_installed(self._name):
             raise ConfigError(
                 f"{self._name} is not installed on this env worker: warren env install {self._name}"
             )
         self._leave()
         self._folder = Path(tempfile.mkdtemp(prefix="warren-"))
         path = self._folder / "socket"
-        command = [places.python(self._name), "-s", "-P", places.PROGRAMS / "fork_server.py", path]
+        command = [
+            virtual_environments.python(self._name),
+            "-s",
+            "-P",
+            virtual_environments.PROGRAMS / "fork_server.py",
+            path,
+        ]
         process = await asyncio.create_subprocess_exec(
             *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),

@@ -28,7 +28,7 @@ from warren_env_worker.host.code import code_digest
 from warren_env_worker.host.forked.fork_server import ForkServer
 from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
-from warren_env_worker.host_services.front import front
+from warren_env_worker.host_services.connecting import front
 from warren_env_worker.output.stack import answer_signals, own_root
 from warren_env_worker.reach.reach import confine
 from warren_env_worker.reach.secrets import WithoutSecrets

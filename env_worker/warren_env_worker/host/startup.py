@@ -11,7 +11,7 @@ from warren_env_worker.host.boxes import why_refused
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import CLOSE_GRACE_S, Session
-from warren_env_worker.host_services.lending import lending
+from warren_env_worker.host_services.accepting import lending
 from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped

@@ -115,7 +115,8 @@ async def _cells(
 
 async def _while_heard(reader: asyncio.StreamReader, work: Coroutine[Any, Any, ResultT]) -> ResultT:
     """What comes of the work, which is given up once who asked has gone. Raises `_Gone`."""
-    doing, listening = asyncio.ensure_future(work), asyncio.ensure_future(reader.read(1))
+    doing = asyncio.create_task(work, name="host service")
+    listening = asyncio.create_task(reader.read(1), name="end of the episode")
     try:
         await asyncio.wait((doing, listening), return_when=asyncio.FIRST_COMPLETED)
         if doing.done():

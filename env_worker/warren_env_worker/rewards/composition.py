@@ -147,10 +147,10 @@ async def _own(scored: Scored) -> float:
 
 
 @cache
-def _function(path: str, is_own: bool) -> RewardFunction:
-    return RewardFunction(path, is_own=is_own)
+def _function(path: str, only_public: bool) -> RewardFunction:
+    return RewardFunction(path, only_public=only_public)
 
 
 @cache
-def _group_function(path: str, is_own: bool) -> GroupFunction:
-    return GroupFunction(path, is_own=is_own)
+def _group_function(path: str, only_public: bool) -> GroupFunction:
+    return GroupFunction(path, only_public=only_public)

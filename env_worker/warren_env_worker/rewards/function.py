@@ -25,14 +25,14 @@ MAX_REASON_CHARS = 300
 class NamedFunction:
     """A function that takes by name some of what is offered."""
 
-    def __init__(self, path: str, may_take: Collection[str], *, is_own: bool = False) -> None:
-        """With `is_own`, only a function that its module defines for others: no class, no `_name`.
+    def __init__(self, path: str, may_take: Collection[str], *, only_public: bool = False) -> None:
+        """With `only_public`, only a function that its module defines for others: no class, no `_name`.
 
         Raises `ConfigError` for a function that is not there, or asks for what there is not.
         """
         self._path = path
         self._function = _found(path)
-        if is_own and not _is_own(self._function, path):
+        if only_public and not _is_public(self._function, path):
             raise ConfigError(f"{path} is no function for others that this module defines")
         parameters = inspect.signature(self._function).parameters.values()
         self._takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -59,11 +59,11 @@ class NamedFunction:
 
 
 class RewardFunction:
-    def __init__(self, path: str, *, is_own: bool = False) -> None:
+    def __init__(self, path: str, *, only_public: bool = False) -> None:
         """See `NamedFunction`."""
         self._path = path
         self._function = NamedFunction(
-            path, offered(Scored((), "", None, 0.0)).keys(), is_own=is_own
+            path, offered(Scored((), "", None, 0.0)).keys(), only_public=only_public
         )
 
     async def __call__(self, scored: Scored) -> float:
@@ -72,10 +72,12 @@ class RewardFunction:
 
 
 class GroupFunction:
-    def __init__(self, path: str, *, is_own: bool = False) -> None:
+    def __init__(self, path: str, *, only_public: bool = False) -> None:
         """See `NamedFunction`."""
         self._path = path
-        self._function = NamedFunction(path, of_group(ScoredGroup(())).keys(), is_own=is_own)
+        self._function = NamedFunction(
+            path, of_group(ScoredGroup(())).keys(), only_public=only_public
+        )
 
     async def __call__(self, group: ScoredGroup) -> list[float]:
         """A reward for each. Raises `RewardFailed`."""
@@ -114,7 +116,7 @@ def _found(path: str) -> Callable[..., object]:
     return found
 
 
-def _is_own(function: Callable[..., object], path: str) -> bool:
+def _is_public(function: Callable[..., object], path: str) -> bool:
     module_name, _, name = path.partition(":")
     is_defined_there = inspect.isfunction(function) and function.__module__ == module_name
     return is_defined_there and not name.startswith("_")

@@ -6,7 +6,7 @@ from warren_gateway.advice import Advice
 from warren_gateway.coordinator.trainer_lease import able_trainers
 from warren_gateway.coordinator.waiting import missing_environment, nobody_offers, nobody_trains
 from warren_gateway.loadable import coming
-from warren_gateway.scheduling.lines import JobLine
+from warren_gateway.scheduling.job_records import JobRecord
 from warren_schemas.config import EnvironmentConfig
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.ids import ModelId
@@ -23,13 +23,13 @@ class Blockers:
         self._known: dict[tuple[str, ...], str | None] = {}
         self._reasons: dict[ModelId, str | None] = {}
 
-    def reason(self, job: JobLine) -> str | None:
+    def reason(self, job: JobRecord) -> str | None:
         """A sentence without its full stop; None for a job that can move."""
         if job.model_id not in self._reasons:
             self._reasons[job.model_id] = self._find_reason(job)
         return self._reasons[job.model_id]
 
-    def _find_reason(self, job: JobLine) -> str | None:
+    def _find_reason(self, job: JobRecord) -> str | None:
         if job.is_held_back:
             return HELD_BACK
         if not job.plays_at_once or job.is_interrupted:
@@ -37,7 +37,7 @@ class Blockers:
         reasons = (self._no_sampler(job.base_model, job.n_gpus), *self._no_environments(job))
         return next((reason for reason in reasons if reason is not None), None)
 
-    def missing(self, job: JobLine, reason: str) -> str | None:
+    def missing(self, job: JobRecord, reason: str) -> str | None:
         """Also when it is a trainer. `reason` is the decision's, which knows what is being loaded."""
         large = [t for t in self._of_role[WorkerRole.TRAINER] if t.n_devices >= job.n_gpus]
         is_told = self._is_told(job.base_model, job.n_gpus)
@@ -67,7 +67,7 @@ class Blockers:
         """Whether workers are told to load it for a job: no trainer that has it has the GPUs."""
         return not able_trainers(base_model, n_gpus, self._of_role[WorkerRole.TRAINER])
 
-    def _no_environments(self, job: JobLine) -> list[str | None]:
+    def _no_environments(self, job: JobRecord) -> list[str | None]:
         return [self._no_environment(job.owner, *needed) for needed in job.environments]
 
     def _no_environment(self, run_owner: str, name: str, played_by: str) -> str | None:

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from sqlmodel import Session, col
 
 from warren_gateway.coordinator.waiting import waited_too_long
-from warren_gateway.scheduling.lines import JobLine
+from warren_gateway.scheduling.job_records import JobRecord
 from warren_gateway.scheduling.policy import Place
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.tables import Run
@@ -19,7 +19,7 @@ from warren_schemas.ids import ModelId, RunId
 
 
 def give_up(
-    session: Session, jobs: Sequence[JobLine], places: Mapping[ModelId, Place]
+    session: Session, jobs: Sequence[JobRecord], places: Mapping[ModelId, Place]
 ) -> tuple[RunId, ...]:
     """The runs of these queued jobs that fail now."""
     limited = [job for job in jobs if job.wait_s is not None and _is_in_queue(job)]
@@ -36,5 +36,5 @@ def give_up(
     return tuple(given_up)
 
 
-def _is_in_queue(job: JobLine) -> bool:
+def _is_in_queue(job: JobRecord) -> bool:
     return job.admitted_s is None and not job.is_interrupted and not job.is_held_back

@@ -13,19 +13,19 @@ Invariants
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from warren_gateway.scheduling.lines import JobLine
+from warren_gateway.scheduling.job_records import JobRecord
 from warren_gateway.store.tables import SchedulerRow
 from warren_gateway.usage.evaluated import loaded_lately
 from warren_gateway.usage.limits import InForce
 
 
 def within_budget(
-    jobs: Sequence[JobLine], row: SchedulerRow, most: Mapping[str, InForce], now_s: float
-) -> list[JobLine]:
+    jobs: Sequence[JobRecord], row: SchedulerRow, most: Mapping[str, InForce], now_s: float
+) -> list[JobRecord]:
     """Those evaluations whose base models may be loaded now, in their order."""
     told = _told(row)
     wanted: dict[str, set[str]] = defaultdict(set)
-    kept: list[JobLine] = []
+    kept: list[JobRecord] = []
     for job in jobs:
         n_most = most[job.owner].evaluated_models_per_hour
         more = wanted[job.owner] | {job.base_model}
@@ -40,8 +40,8 @@ def within_budget(
 def charge(
     row: SchedulerRow,
     loads: Iterable[str],
-    evaluations: Sequence[JobLine],
-    queued: Sequence[JobLine],
+    evaluations: Sequence[JobRecord],
+    queued: Sequence[JobRecord],
     now_s: float,
 ) -> None:
     """Count what is to be loaded from now on; called before it is noted in the row."""

@@ -18,7 +18,7 @@ from sqlalchemy import union
 from sqlmodel import Session, col, select
 
 from warren_broker.topology import trainer
-from warren_gateway.scheduling.lines import JobLine, without_trainer
+from warren_gateway.scheduling.job_records import JobRecord, without_trainer
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import JobRow, Run, SchedulerRow, ServedRow
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -56,7 +56,7 @@ def in_use(session: Session, workers: Sequence[Heartbeat]) -> InUse:
     return {(base, worker) for base, worker in session.connection().execute(union(runs, names))}
 
 
-def unsampled(session: Session, workers: Sequence[Heartbeat]) -> list[JobLine]:
+def unsampled(session: Session, workers: Sequence[Heartbeat]) -> list[JobRecord]:
     """Runs that need samplers alone, and have none; not looked up where no worker may load anything."""
     if not any(beat.may_load for beat in workers):
         return []

@@ -18,7 +18,7 @@ from warren_gateway.advice import Advice
 from warren_gateway.coordinator import busy
 from warren_gateway.coordinator.records import runs_of
 from warren_gateway.coordinator.state.observed import TrainedRun
-from warren_gateway.scheduling.lines import JobLine
+from warren_gateway.scheduling.job_records import JobRecord
 from warren_gateway.store.outbox import post_all
 from warren_schemas.control import Heartbeat
 from warren_schemas.envelope import Envelope, Item
@@ -45,10 +45,10 @@ class Told:
 
 def tell(
     session: Session,
-    jobs: Sequence[JobLine],
-    admitted: Sequence[JobLine],
+    jobs: Sequence[JobRecord],
+    admitted: Sequence[JobRecord],
     trainers: Sequence[Heartbeat],
-    missing: Callable[[JobLine], str | None],
+    missing: Callable[[JobRecord], str | None],
     advice: Advice,
     *,
     now_s: float,
@@ -78,7 +78,7 @@ class _Holders:
     def __init__(
         self,
         session: Session,
-        admitted: Sequence[JobLine],
+        admitted: Sequence[JobRecord],
         trainers: Sequence[Heartbeat],
         advice: Advice,
     ) -> None:
@@ -89,7 +89,7 @@ class _Holders:
         self._runs: dict[str, dict[ModelId, TrainedRun]] = {}
         self._reasons: dict[tuple[str, str, bool, int], str] = {}
 
-    def reason(self, job: JobLine, *, is_next: bool) -> str:
+    def reason(self, job: JobRecord, *, is_next: bool) -> str:
         """It is told once, and kept true for the job that is next."""
         if job.told is not None and busy.is_told(job.told) and not is_next:
             return job.told

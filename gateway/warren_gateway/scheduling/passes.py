@@ -11,9 +11,9 @@ from warren_gateway.advice import Advice
 from warren_gateway.coordinator.run_leases import TO_COME, call_for
 from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
+from warren_gateway.scheduling.closing_models import closing_models
 from warren_gateway.scheduling.deadlines import give_up
-from warren_gateway.scheduling.leaving import leaving_models
-from warren_gateway.scheduling.lines import JobLine, open_jobs
+from warren_gateway.scheduling.job_records import JobRecord, open_jobs
 from warren_gateway.scheduling.load_budget import charge, within_budget
 from warren_gateway.scheduling.loading import in_use, on_their_way, order_loads, unsampled
 from warren_gateway.scheduling.owner_shares import owner_shares
@@ -60,14 +60,14 @@ def run_pass(
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     blockers = Blockers(workers, advice)
     away = on_their_way(row, trainers, now_s)
-    leaving = leaving_models(session, trainers, {job.model for job in held})
+    closing = closing_models(session, trainers, {job.model for job in held})
     wanted = unsampled(session, workers)
     most = limits.of_all(session, {job.owner for job in wanted}) if wanted else {}
     evaluations = within_budget(wanted, row, most, now_s)
     decision = decide(
         [job.waiting(n, blockers.reason(job)) for n, job in enumerate(waiting)],
         held,
-        trainer_states(workers, held, row.reserved, in_use(session, workers), away, leaving),
+        trainer_states(workers, held, row.reserved, in_use(session, workers), away, closing),
         owner_shares(session, {job.owner for job in jobs}, limits, now_s),
         sampled=[job.waiting(n, None) for n, job in enumerate(evaluations)],
         now_s=now_s,
@@ -83,7 +83,7 @@ def run_pass(
     left = [by_model[model] for model in decision.places]
     places = {by_model[model].run_id: place for model, place in decision.places.items()}
 
-    def missing(job: JobLine) -> str | None:
+    def missing(job: JobRecord) -> str | None:
         return blockers.missing(job, decision.places[job.model_id].reason)
 
     placed += [by_model[model] for model in decision.admitted]
@@ -105,7 +105,7 @@ def _keep(session: Session, trainers: Sequence[Heartbeat], decision: Decision) -
     return bool(late)
 
 
-def _tell_others(session: Session, jobs: Iterable[JobLine]) -> bool:
+def _tell_others(session: Session, jobs: Iterable[JobRecord]) -> bool:
     """Gateways that drive these runs hear of it at once; they would look at the next renewal of their leases."""
     near = (None, TO_COME, session.info.get(GATEWAY))
     far = [job.run_id for job in jobs if job.coordinator not in near]

@@ -15,14 +15,14 @@ def trainer_states(
     reserved: Mapping[str, str],
     used: InUse,
     away: Mapping[WorkerId, Told],
-    leaving: Collection[ModelId] = (),
+    closing: Collection[ModelId] = (),
 ) -> list[TrainerState]:
     """Of trainers that take jobs, load something or are drained, and of those that are `away` to load something; without
-    models that are `leaving`."""
+    models that are `closing`."""
     full = {job.model for job in held if job.is_full}
     trainers = [beat for beat in workers if beat.role is WorkerRole.TRAINER]
     known = [beat for beat in trainers if beat.offers or beat.loading or beat.drained_offers]
-    found = [_state(beat, full, leaving, reserved.get(beat.worker)) for beat in known]
+    found = [_state(beat, full, closing, reserved.get(beat.worker)) for beat in known]
     missed = {b.worker for b in known if b.may_load and not spared(b, workers, used)}
     found = [replace(state, is_missed=state.worker in missed) for state in found]
     return found + [_coming(worker, told) for worker, told in away.items()]
@@ -44,9 +44,9 @@ def _coming(worker: WorkerId, told: Told) -> TrainerState:
 
 
 def _state(
-    beat: Heartbeat, full: set[ModelId], leaving: Collection[ModelId], reserved: str | None
+    beat: Heartbeat, full: set[ModelId], closing: Collection[ModelId], reserved: str | None
 ) -> TrainerState:
-    models = tuple(one.model for one in beat.models if one.model not in leaving)
+    models = tuple(one.model for one in beat.models if one.model not in closing)
     return TrainerState(
         worker=beat.worker,
         base_models=frozenset(beat.drained_offers if beat.is_draining else beat.offers),

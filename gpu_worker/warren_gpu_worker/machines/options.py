@@ -8,7 +8,7 @@ import re
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^:\s]+):[0-9]{1,5}")
 
 
-def meeting_of(rendezvous: str) -> tuple[str, int]:
+def parse_rendezvous(rendezvous: str) -> tuple[str, int]:
     """Host and port."""
     host, _, port = rendezvous.rpartition(":")
     return host.strip("[]"), int(port)

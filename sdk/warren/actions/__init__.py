@@ -13,7 +13,7 @@
 
 reader       from words to a value, or to a sentence that says what is wrong with them
 environment  the base class
-following    what follows from a value that may have to be awaited
+awaitables   values that may have to be awaited
 """
 
 from warren.actions.environment import ActionEnv

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from typing_extensions import get_original_bases
 
-from warren.actions.following import then
+from warren.actions.awaitables import then
 from warren.actions.reader import ActionReader, ActionT, Unreadable
 from warren.environment import Env, StepResult, TaskT
 

@@ -1,7 +1,7 @@
 """Agents as they are: any program that calls a model by an address and a key plays an episode.
 
 environment, command   what users subclass: a function that is an agent, or a command line
-box                    walls around a program, and limits on what it takes
+box                    isolates a program and limits what it uses
 subreaper, output      leaving nothing of a program without a box; what a program prints
 live, history          a live agent's calls of the model, and where each stands in its episode
 conversation           what is asked and answered, in no dialect

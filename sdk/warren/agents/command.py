@@ -41,7 +41,7 @@ class CommandAgent(AgentEnv[TaskT], ABC, Generic[TaskT]):
     """It runs in the env worker's folder, or in `folder`."""
     folder: ClassVar[str | None] = None
     box: ClassVar[Box | None] = None
-    """Walls around the program, and limits on what it takes. None: it has the rights of the env worker, unless the
+    """Isolates the program and limits what it uses. None: it has the rights of the env worker, unless the
     operator's policy has a box for every agent."""
     output: str = ""
     """What it printed to standard output, cut to 1 MiB; what it printed to standard error goes to the log."""

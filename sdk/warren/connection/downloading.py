@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from warren.connection.leftover import Wanted, finish, inside, prepare, size, verify
+from warren.connection.partial_download import Wanted, finish, inside, prepare, size, verify
 from warren.connection.transport import Transport
 from warren.errors import ConfigurationError, GatewayBusy, GatewayUnreachable, NotFound
 from warren_schemas.files import FileView, FolderView

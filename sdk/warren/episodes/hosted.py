@@ -1,6 +1,6 @@
 """An agent that is played elsewhere: each episode is offered at a socket, and ends as is answered there.
 
-The module has a class for every name that `places` gives a meaning: `OfferedAt_1f2e`.
+The module has a class for every name that `sockets` gives a meaning: `OfferedAt_1f2e`.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from warren.agents.environment import Agent, AgentEnv, AgentFailed
 from warren.episodes.messages import Offer, Outcome
-from warren.episodes.places import PREFIX, socket_path
+from warren.episodes.sockets import PREFIX, socket_path
 
 GONE = "whoever played it has gone, or let it go"
 

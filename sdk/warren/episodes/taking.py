@@ -27,7 +27,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from warren.environment import Score
 from warren.episodes.episode import Episode
 from warren.episodes.messages import Offer
-from warren.episodes.places import PREFIX, folder_of, socket_path
+from warren.episodes.sockets import PREFIX, folder_of, socket_path
 from warren.errors import ConfigurationError, RunCancelled, RunFailed
 from warren.run import Run
 from warren.settings import Settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from warren.host_services.cells import CellResult, SandboxFailed
-from warren.host_services.lent import HostServices, SandboxSession
+from warren.host_services.protocol import HostServices, SandboxSession
 from warren.host_services.reply import Reply
 from warren.host_services.settings import SandboxSettings
 from warren.host_services.verdict import AnswerForm, Verdict, VerificationFailed

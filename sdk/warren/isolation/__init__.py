@@ -1,4 +1,4 @@
-"""Parts of walls around programs, for boxes of agents and for sandboxes of code that a model wrote.
+"""Isolation of programs, for boxes of agents and for sandboxes of code that a model wrote.
 
 errors     why there are none
 users      a user that nobody else has

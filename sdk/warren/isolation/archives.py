@@ -1,6 +1,6 @@
 """Files without a name that any child can be handed, and modules in one of them.
 
-No path of ours has to be readable for the user that a program runs as, and none shows up within its walls.
+No path of ours has to be readable for the user that a program runs as, and none shows up inside.
 """
 
 import os

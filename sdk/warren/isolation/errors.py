@@ -1,4 +1,4 @@
-"""What is raised where this machine lacks what walls are made of."""
+"""What is raised where this machine lacks what isolation needs."""
 
 
 class CannotIsolate(Exception):

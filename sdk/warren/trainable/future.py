@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from warren.connection.transport import Transport
 from warren.errors import OpFailed
-from warren.trainable.patience import patiently
+from warren.trainable.retrying import patiently
 from warren_schemas.http import FutureDone, FutureFailed, FuturePending
 from warren_schemas.http.trainable import FutureAnswer
 

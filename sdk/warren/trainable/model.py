@@ -22,7 +22,7 @@ from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
 from warren.pending import pending
 from warren.trainable.future import Future
-from warren.trainable.patience import patiently
+from warren.trainable.retrying import patiently
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, Loss
 from warren_schemas.http import Datum, FutureDone, TrainableView
 from warren_schemas.http.trainable import (

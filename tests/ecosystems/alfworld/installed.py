@@ -7,7 +7,7 @@ import pytest
 from tests.support.hosting import child_pids
 from tests.support.processes import children
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 
 ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".venv-alfworld" / "bin" / "python"
@@ -18,9 +18,9 @@ CLASS = "warren_env_worker.environments.alfworld.environment:AlfWorld"
 def home(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Of the children of this test's process."""
     os.environ["WARREN_HOME"] = str(tmp_path_factory.mktemp("home"))
-    places.folder("alfworld").parent.mkdir()
-    places.folder("alfworld").symlink_to(PYTHON.parents[1])
-    places.note_installed("alfworld")
+    virtual_environments.folder("alfworld").parent.mkdir()
+    virtual_environments.folder("alfworld").symlink_to(PYTHON.parents[1])
+    virtual_environments.note_installed("alfworld")
 
 
 def fork_server() -> int:

@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes import children, until_dead
 
 from warren_env_worker.environments.alfworld.environment import SPLIT_SIZES, TASK_TYPES
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import EpisodeSpec, FailureKind, TaskRef
@@ -116,7 +116,7 @@ async def test_games_can_be_won_and_the_unseen_rooms_are_none_of_those_of_traini
 
 async def audited(n_games: int, n_played: int) -> list[dict[str, Any]]:
     """By a process of its own, whose sets have another order each time."""
-    command = (PYTHON, AUDIT, places.PROGRAMS, str(n_games), str(n_played))
+    command = (PYTHON, AUDIT, virtual_environments.PROGRAMS, str(n_games), str(n_played))
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     told, _ = await process.communicate()
     assert process.returncode == 0

@@ -14,7 +14,7 @@ from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import children, until_dead
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind
@@ -37,9 +37,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As `warren env install gem` does it, in the environment that `make ecosystems-all` has made."""
     home = tmp_path_factory.mktemp("home")
     os.environ["WARREN_HOME"] = str(home)  # of the children of this test's process
-    places.folder("gem").parent.mkdir()
-    places.folder("gem").symlink_to(ROOT / ".venv-gem")
-    places.note_installed("gem")
+    virtual_environments.folder("gem").parent.mkdir()
+    virtual_environments.folder("gem").symlink_to(ROOT / ".venv-gem")
+    virtual_environments.note_installed("gem")
 
 
 @pytest.fixture

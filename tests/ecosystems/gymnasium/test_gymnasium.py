@@ -13,7 +13,7 @@ from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import children, kill_and_wait, until_dead
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind
@@ -30,9 +30,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As `warren env install gymnasium` does it, in the environment that `make ecosystems` has made."""
     home = tmp_path_factory.mktemp("home")
     os.environ["WARREN_HOME"] = str(home)  # of the children of this test's process
-    places.folder("gymnasium").parent.mkdir()
-    places.folder("gymnasium").symlink_to(ROOT / ".venv-gymnasium")
-    places.note_installed("gymnasium")
+    virtual_environments.folder("gymnasium").parent.mkdir()
+    virtual_environments.folder("gymnasium").symlink_to(ROOT / ".venv-gymnasium")
+    virtual_environments.note_installed("gymnasium")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.support.hosting import Player, hosting
 from tests.support.interacting import spec
 from tests.support.processes import free_port
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind
@@ -33,9 +33,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As `warren env install mcp` does it, in the environment that `make ecosystems` has made."""
     os.environ["WARREN_HOME"] = str(tmp_path_factory.mktemp("home"))
     os.environ[SECRET] = KEY
-    places.folder("mcp").parent.mkdir()
-    places.folder("mcp").symlink_to(ROOT / ".venv-mcp")
-    places.note_installed("mcp")
+    virtual_environments.folder("mcp").parent.mkdir()
+    virtual_environments.folder("mcp").symlink_to(ROOT / ".venv-mcp")
+    virtual_environments.note_installed("mcp")
 
 
 @pytest.fixture(scope="module")

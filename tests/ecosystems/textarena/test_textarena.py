@@ -10,7 +10,7 @@ from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import spec
 from tests.support.processes import children, until_dead
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind
@@ -26,9 +26,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As `warren env install textarena` does it, in the environment that `make ecosystems-all` has made."""
     home = tmp_path_factory.mktemp("home")
     os.environ["WARREN_HOME"] = str(home)  # of the children of this test's process
-    places.folder("textarena").parent.mkdir()
-    places.folder("textarena").symlink_to(ROOT / ".venv-textarena")
-    places.note_installed("textarena")
+    virtual_environments.folder("textarena").parent.mkdir()
+    virtual_environments.folder("textarena").symlink_to(ROOT / ".venv-textarena")
+    virtual_environments.note_installed("textarena")
 
 
 @pytest.fixture

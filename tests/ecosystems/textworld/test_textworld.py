@@ -15,7 +15,7 @@ from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import children, until_dead
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind, TaskRef
@@ -46,9 +46,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settled(home: Path) -> Path:
     """As `warren env install textworld` does it, in the environment that `make ecosystems-all` has made."""
     os.environ["WARREN_HOME"] = str(home)
-    places.folder("textworld").parent.mkdir()
-    places.folder("textworld").symlink_to(ROOT / ".venv-textworld")
-    places.note_installed("textworld")
+    virtual_environments.folder("textworld").parent.mkdir()
+    virtual_environments.folder("textworld").symlink_to(ROOT / ".venv-textworld")
+    virtual_environments.note_installed("textworld")
     return home
 
 

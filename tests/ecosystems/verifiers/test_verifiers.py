@@ -20,7 +20,7 @@ from tests.support.processes import children, until_dead
 from tests.support.sampler_stage import sampler, settings_of
 
 from warren_broker.memory import MemoryHub, open_hub
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.package import package as foreign_package
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
@@ -67,11 +67,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As `warren env install` does it, with the packages that `make ecosystems-all` has installed, and our tasksets."""
     os.environ["WARREN_HOME"] = str(tmp_path_factory.mktemp("home"))
     for name in CLASSES:
-        venv.create(places.folder(name), symlinks=True)
+        venv.create(virtual_environments.folder(name), symlinks=True)
         site = Path(f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages")
         there = [ROOT / f".venv-{name}" / site, Path(__file__).with_name("tasksets")]
-        (places.folder(name) / site / "tasksets.pth").write_text("\n".join(map(str, there)))
-        places.note_installed(name)
+        (virtual_environments.folder(name) / site / "tasksets.pth").write_text(
+            "\n".join(map(str, there))
+        )
+        virtual_environments.note_installed(name)
 
 
 @asynccontextmanager

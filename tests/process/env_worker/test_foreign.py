@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from warren.errors import ConfigurationError
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.install import install
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.registry import hosted
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_cannot_be_installed_is_told_and_does_not_count(python: str) -> None:
     with pytest.raises(ConfigurationError, match="could not be installed"):
         install("gymnasium", python=Path(python))
-    assert not places.is_installed("gymnasium")
+    assert not virtual_environments.is_installed("gymnasium")
 
 
 async def test_one_that_is_not_installed_is_not_hosted_and_says_how() -> None:
@@ -34,7 +34,7 @@ async def test_one_that_is_not_installed_is_not_hosted_and_says_how() -> None:
     assert refused.value.hint == "Install it: warren env install gymnasium"
     async with hosted(EnvWorkerSettings(), TRUSTING) as found:
         assert "gymnasium" not in found.hosts
-    places.folder("gymnasium").mkdir(parents=True)
-    places.note_installed("gymnasium")
+    virtual_environments.folder("gymnasium").mkdir(parents=True)
+    virtual_environments.note_installed("gymnasium")
     async with hosted(EnvWorkerSettings(), TRUSTING) as found:
         assert "gymnasium" in found.hosts

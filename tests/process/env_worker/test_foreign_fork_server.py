@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from warren_env_worker.foreign import places
+from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 from warren_env_worker.foreign.episode import ForeignEpisode, PackageFailed
 from warren_env_worker.foreign.package import Package
@@ -20,7 +20,14 @@ N_FILES = 40
 
 @asynccontextmanager
 async def fork_server(path: Path) -> AsyncGenerator[int]:
-    command = (sys.executable, "-I", places.PROGRAMS / "fork_server.py", path, PROGRAM, 2048)
+    command = (
+        sys.executable,
+        "-I",
+        virtual_environments.PROGRAMS / "fork_server.py",
+        path,
+        PROGRAM,
+        2048,
+    )
     process = await asyncio.create_subprocess_exec(
         *map(str, command), str(MAX_LINE_BYTES),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
@@ -129,9 +136,9 @@ async def test_sets_of_texts_have_one_order_in_every_fork_server_and_pythonpath_
 ) -> None:
     monkeypatch.setenv("WARREN_HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", "/of/somebody/else")
-    places.python("gymnasium").parent.mkdir(parents=True)
-    places.python("gymnasium").symlink_to(sys.executable)
-    places.note_installed("gymnasium")
+    virtual_environments.python("gymnasium").parent.mkdir(parents=True)
+    virtual_environments.python("gymnasium").symlink_to(sys.executable)
+    virtual_environments.note_installed("gymnasium")
     told: list[object] = []
     for _ in range(3):
         conversation = await Package("gymnasium", str(PROGRAM)).episode()

@@ -8,8 +8,8 @@ from tests.support.patience import PATIENCE_S
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.run_logs.lines import BURST, LINES_PER_S, MAX_WAITING, RunLines
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_broker.run_logs.sending import sending_run_logs
-from warren_broker.run_logs.telling import RunLogger
 from warren_broker.topology import run_log
 from warren_schemas.events import MAX_LOG_CHARS, LogLevel, LogPart, RunLogged
 from warren_schemas.ids import RunId

@@ -35,7 +35,7 @@ from warren_gateway.evaluations.samples import is_whole, samples_of
 from warren_gateway.position import Position
 from warren_gateway.recordings.fates import counts, fates_of
 from warren_gateway.runs.submitting import job_row
-from warren_gateway.scheduling.lines import without_trainer
+from warren_gateway.scheduling.job_records import without_trainer
 from warren_gateway.store.tables import EvaluationRow, GroupRow, Model, Run
 from warren_gateway.wish import Wish
 from warren_schemas.config import ArchiveFormat, RecordedSource

@@ -16,8 +16,8 @@ from warren.host_services import (
     VerificationFailed,
 )
 from warren_env_worker.host_services.client import EpisodeServices, Session
+from warren_env_worker.host_services.connecting import Front
 from warren_env_worker.host_services.frames import HungUp, hear, hear_later, packed, tell
-from warren_env_worker.host_services.front import Front
 from warren_env_worker.reach.reach import TRUSTED
 
 

@@ -15,7 +15,7 @@ from yarl import URL
 
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.timings import Timings
-from warren_broker.rabbitmq.entities.making import inspect
+from warren_broker.rabbitmq.entities.declare_calls import inspect
 
 MORE_THAN_SOCKETS_HOLD = 16 * 1024 * 1024
 N_ACKS = 100

@@ -15,7 +15,7 @@ from warren_gpu_worker.sampler.child.main import SamplerChild
 from warren_gpu_worker.sampler.engines.port import Engine, PolicyKey, Refusal, Request
 from warren_gpu_worker.sampler.engines.transformers.engine import EngineLimits, TransformersEngine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.sampler.messages import (
     Orders,
     PolicySource,

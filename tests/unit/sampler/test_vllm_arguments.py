@@ -10,8 +10,8 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from warren_gpu_worker.sampler.engines.choice import EngineUnavailable, open_engine
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.memory_share import told_share
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.sampler.engines.vllm.startup import engine_arguments, told_context
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
 from warren_gpu_worker.trainer.child.model_factory import EngineConfig

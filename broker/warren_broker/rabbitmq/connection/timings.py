@@ -10,7 +10,7 @@ VISIT_S = 60.0
 class Timings:
     confirm_s: float = 10.0
     """One attempt to publish, for its confirm."""
-    settle_s: float = 2.0
+    durable_after_s: float = 2.0
     """The age at which a new queue counts as safe from a crash of the server: RabbitMQ 3.10 writes its
     name down one second after creating it; the same again to spare."""
     close_s: float = 3.0

@@ -26,8 +26,8 @@ from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import settle
 from warren_broker.rabbitmq.consuming.acks import Acks
 from warren_broker.rabbitmq.consuming.subscription import Subscription
+from warren_broker.rabbitmq.entities.declare_calls import declare
 from warren_broker.rabbitmq.entities.entities import Entities, Entity
-from warren_broker.rabbitmq.entities.making import declare
 from warren_broker.rabbitmq.entities.republisher import Republisher
 from warren_broker.rabbitmq.publishing.messages import ID, id_of, kept_headers, n_deliveries_of
 from warren_broker.topology import DELIVERY_LIMIT, Home, WorkQueue

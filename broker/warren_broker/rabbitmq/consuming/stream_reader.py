@@ -18,8 +18,8 @@ from warren_broker.port import FromTime, StreamStart
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import settle
 from warren_broker.rabbitmq.consuming.subscription import Subscription
+from warren_broker.rabbitmq.entities.declare_calls import declare
 from warren_broker.rabbitmq.entities.entities import QueueEntity
-from warren_broker.rabbitmq.entities.making import declare
 from warren_broker.rabbitmq.publishing.messages import OFFSET, id_of, offset_of, published_s
 from warren_broker.waiting_consumer import WaitingConsumer
 

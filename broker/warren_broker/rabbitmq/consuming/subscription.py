@@ -23,7 +23,7 @@ from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerError
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.connection.failures import Lost, amqp
-from warren_broker.rabbitmq.entities.making import inspect
+from warren_broker.rabbitmq.entities.declare_calls import inspect
 
 ATTACH_S = 10.0
 

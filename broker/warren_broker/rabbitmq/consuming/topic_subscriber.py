@@ -14,8 +14,8 @@ from aiormq.abc import ArgumentsType, DeliveredMessage
 
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.consuming.subscription import Subscription
+from warren_broker.rabbitmq.entities.declare_calls import declare
 from warren_broker.rabbitmq.entities.entities import Entities
-from warren_broker.rabbitmq.entities.making import declare
 from warren_broker.rabbitmq.publishing.messages import id_of
 from warren_broker.topic_event import MAX_UNSEEN, TopicEvent
 from warren_broker.topology import Topic

@@ -18,7 +18,7 @@ from aiormq.abc import AbstractChannel as Frames
 from aiormq.abc import DeliveredMessage
 
 from warren_broker.backoff import pauses
-from warren_broker.rabbitmq.entities.making import inspect
+from warren_broker.rabbitmq.entities.declare_calls import inspect
 
 MOST_AT_ONCE = 64
 SMALL_BYTES = 512 * 1024

@@ -15,7 +15,7 @@ from typing import TypeVar
 from aio_pika.abc import AbstractChannel
 from aiormq.abc import DeliveredMessage
 
-from warren_broker.looking import look_at_each
+from warren_broker.dead_letter_scan import look_at_each
 from warren_broker.port import DeadLetter, SeenT
 from warren_broker.rabbitmq.connection.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities.dead_letter_walk import Walk

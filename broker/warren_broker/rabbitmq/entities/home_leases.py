@@ -19,8 +19,8 @@ from pamqp.commands import Queue
 from warren_broker.errors import Unroutable
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
+from warren_broker.rabbitmq.entities.declare_calls import inspect
 from warren_broker.rabbitmq.entities.entities import Entities
-from warren_broker.rabbitmq.entities.making import inspect
 from warren_broker.topology import Home, WorkQueue
 
 LEASE_GRACES = 5

@@ -25,8 +25,8 @@ from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.port import Consumer, Delivery
 from warren_broker.rabbitmq.connection.connection import Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask, remove
+from warren_broker.rabbitmq.entities.declare_calls import look
 from warren_broker.rabbitmq.entities.entities import REPAIR_VISITS, Entities
-from warren_broker.rabbitmq.entities.making import look
 from warren_broker.rabbitmq.entities.republisher import MOVE_S, Republisher
 from warren_broker.rabbitmq.publishing.messages import N_BEFORE, new_headers
 from warren_broker.topology import Address, Home, WorkQueue

@@ -8,7 +8,7 @@ import asyncio
 from aiormq.abc import DeliveredMessage
 
 from warren_broker.port import MAX_REASON_CHARS
-from warren_broker.rabbitmq.entities.declaring import Topology
+from warren_broker.rabbitmq.entities.declared_entities import DeclaredEntities
 from warren_broker.rabbitmq.entities.entities import Entities, retry_delay_s
 from warren_broker.rabbitmq.publishing.messages import (
     N_BEFORE,
@@ -23,9 +23,11 @@ MOVE_S = 60.0
 
 
 class Republisher:
-    def __init__(self, publisher: Publisher, topology: Topology, entities: Entities) -> None:
+    def __init__(
+        self, publisher: Publisher, declared: DeclaredEntities, entities: Entities
+    ) -> None:
         self._publisher = publisher
-        self._topology = topology
+        self._declared = declared
         self._entities = entities
 
     async def retry(
@@ -46,7 +48,7 @@ class Republisher:
     ) -> None:
         """Let a message be in `queue` (its name at the server) after about `delay_s`."""
         step_s = retry_delay_s(delay_s)
-        await self._topology.ensure_once(self._entities.retry(step_s), timeout_s=timeout_s)
+        await self._declared.ensure_once(self._entities.retry(step_s), timeout_s=timeout_s)
         exchange = self._entities.retry_name(step_s)
         await self._send(OutgoingMessage(exchange, queue, body, headers), timeout_s)
 

@@ -24,9 +24,9 @@ from warren_broker.worker.forking.messages import (
     Reap,
     Refused,
 )
-from warren_broker.worker.leader import Executed, ExitWatch
 from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
 from warren_broker.worker.process import Process
+from warren_broker.worker.session_leader import Executed, ExitWatch
 
 SERVER_MODULE = "warren_broker.worker.forking.server"
 FORK_S = 300.0

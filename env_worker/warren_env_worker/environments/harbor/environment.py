@@ -23,10 +23,10 @@ from pydantic import JsonValue, PositiveFloat, PositiveInt
 
 from warren.agents.environment import Agent, AgentEnv
 from warren.environment import ConfigError, Limits, NotReplayable, TaskError
-from warren_env_worker.foreign.box.walls import (
+from warren_env_worker.foreign.box.bubblewrap import (
     chosen,
     chosen_disk_mib,
-    granted_walls,
+    granted_isolation,
     refuse_unused,
 )
 from warren_env_worker.foreign.conversation import ProcessLost
@@ -146,16 +146,16 @@ class Harbor(AgentEnv[HarborTask]):
             "shell": self.shell,
             "sandbox": self.sandbox,
             "box": {
-                "walls": self._walls(agent),
+                "isolation": self._isolation(agent),
                 "has_network": self.box.network == "host",
                 "skip_run_lines": self.skip_run_lines,
             },
         }
 
-    def _walls(self, agent: Agent) -> dict[str, object]:
+    def _isolation(self, agent: Agent) -> dict[str, object]:
         if self.sandbox != "box":
             return {}
-        return granted_walls(self.box, self.disk_mib, agent)
+        return granted_isolation(self.box, self.disk_mib, agent)
 
     def _reward_of(self, rewards: Mapping[str, float]) -> float:
         if self.reward in rewards:

@@ -27,10 +27,10 @@ from warren.agents.environment import Agent, AgentEnv
 from warren.agents.other_models import OtherModel
 from warren.environment import ConfigError, Limits, NotReplayable
 from warren_env_worker.environments.plain_arguments import require_plain
-from warren_env_worker.foreign.box.walls import (
+from warren_env_worker.foreign.box.bubblewrap import (
     chosen,
     chosen_disk_mib,
-    granted_walls,
+    granted_isolation,
     refuse_unused,
 )
 from warren_env_worker.foreign.conversation import ProcessLost
@@ -133,7 +133,7 @@ class InspectAi(AgentEnv[InspectSample]):
             "model": agent.model,
             "roles": list(self.models),
             "sandbox": self.sandbox,
-            "walls": granted_walls(self.box, self.disk_mib, agent) if is_in_a_box else {},
+            "isolation": granted_isolation(self.box, self.disk_mib, agent) if is_in_a_box else {},
         }
 
     def _reward_of(self, scores: Mapping[str, float]) -> float | None:

@@ -1,5 +1,5 @@
-"""Boxes for the containers of foreign packages: bubblewrap's walls, and commands that are run within.
+"""Boxes in place of the containers of foreign packages: bubblewrap isolates them, and commands run inside.
 
-walls    what is found within, as a command line of bubblewrap that a program of `foreign.programs` runs
-inside   process 1 of a box: runs the commands that it is asked for
+bubblewrap  the command line of bubblewrap, which a program of `foreign.programs` runs
+inside      process 1 of a box: runs the commands that it is asked for
 """

@@ -54,11 +54,13 @@ class Box:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def begun(cls, walls: dict[str, Any]) -> "Box":
-        """`walls` are its `line`, and `files` by their names in that. Raises `OSError`."""
+    async def begun(cls, isolation: dict[str, Any]) -> "Box":
+        """`isolation` are its `line`, and `files` by their names in that. Raises `OSError`."""
         ours, theirs = socket.socketpair()
-        files = {name: nameless(base64.b64decode(text)) for name, text in walls["files"].items()}
-        line = [filled(part, files) for part in walls["line"]]
+        files = {
+            name: nameless(base64.b64decode(text)) for name, text in isolation["files"].items()
+        }
+        line = [filled(part, files) for part in isolation["line"]]
         try:
             process = await asyncio.create_subprocess_exec(
                 *line, stdin=theirs.fileno(), pass_fds=tuple(files.values()), start_new_session=True

@@ -22,7 +22,7 @@ boxes: Any = importlib.import_module("box")
 
 ROOT = (None, "root", 0, "0")
 SETTINGS: dict[str, Any] = {}
-"""Of this process's episode: `walls`, `has_network`, `skip_run_lines`."""
+"""Of this process's episode: `isolation`, `has_network`, `skip_run_lines`."""
 
 
 class BoxEnvironment(base.BaseEnvironment):
@@ -43,7 +43,7 @@ class BoxEnvironment(base.BaseEnvironment):
             raise ValueError("it is made of several containers; a box is one: it needs docker")
 
     async def start(self, force_build: bool) -> None:
-        self._box = await boxes.Box.begun(SETTINGS["walls"])
+        self._box = await boxes.Box.begun(SETTINGS["isolation"])
         dockerfile = self.environment_dir / "Dockerfile"
         if dockerfile.exists():
             await self._replay(replay.plan_from_dockerfile(dockerfile))

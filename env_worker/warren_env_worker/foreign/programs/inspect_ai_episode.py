@@ -87,7 +87,7 @@ class Episode:
             return {"samples": [[sample.id, category_of(sample)] for sample in samples]}
         os.environ["INSPECT_TRACE_FILE"] = os.path.join(asked["logs"], "trace.log")
         os.environ["INSPECT_CACHE_DIR"] = asked["logs"]  # no answer is another episode's
-        box.WALLS, Episode.policy = asked["walls"], asked["model"]
+        box.ISOLATION, Episode.policy = asked["isolation"], asked["model"]
         (sample,) = [sample for sample in samples if sample.id == asked["id"]]
         self._task.dataset = datasets.MemoryDataset([sample])
         self._task.time_limit = self._task.working_limit = None

@@ -10,7 +10,7 @@ sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 boxes: Any = importlib.import_module("box")
 
 FOLDER = "/work"
-WALLS: dict[str, Any] = {}
+ISOLATION: dict[str, Any] = {}
 """Of the boxes of this process's episode."""
 ROOT = (None, "root", "0")
 
@@ -24,7 +24,7 @@ class BoxSandbox(util.SandboxEnvironment):
 
     @classmethod
     async def sample_init(cls, task_name: str, config: Any, metadata: dict[str, str]) -> Any:
-        box = await boxes.Box.begun(WALLS)
+        box = await boxes.Box.begun(ISOLATION)
         await box.run(["mkdir", "-p", FOLDER])
         return {"default": cls(box)}
 

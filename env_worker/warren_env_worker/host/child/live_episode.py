@@ -11,7 +11,7 @@ from warren_env_worker.host.child.episode_record import EpisodeRecord
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
 from warren_env_worker.host_services.client import EpisodeServices
-from warren_env_worker.host_services.front import front
+from warren_env_worker.host_services.connecting import front
 
 
 class LiveEpisode:

@@ -21,16 +21,16 @@ from warren.environment import Env
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.live_episodes import is_last
 from warren_env_worker.host.forked.complaints import Complaints
+from warren_env_worker.host.forked.episode_main import play
 from warren_env_worker.host.forked.episode_process import EpisodeProcess
 from warren_env_worker.host.forked.forking import fork
 from warren_env_worker.host.forked.leftovers import Template
+from warren_env_worker.host.forked.messages import Closed, unpack_told
 from warren_env_worker.host.forked.processes import Processes
 from warren_env_worker.host.forked.stateless.episodes import StatelessEpisodes
 from warren_env_worker.host.forked.supervisor import Supervisor, ended_in, refused
 from warren_env_worker.host.forked.task_loader import TaskLoader
-from warren_env_worker.host.forked.told import Closed, unpack_told
 from warren_env_worker.host.forked.waiting import Waiting
-from warren_env_worker.host.forked.within import play
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused
 from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind

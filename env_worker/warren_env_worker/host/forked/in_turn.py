@@ -15,8 +15,8 @@ from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.forked.leftovers import Leftovers
+from warren_env_worker.host.forked.messages import Closed, pack_closed
 from warren_env_worker.host.forked.server import Server
-from warren_env_worker.host.forked.told import Closed, pack_closed
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, pack_answers
 
 MAX_DELAY_S = 0.005

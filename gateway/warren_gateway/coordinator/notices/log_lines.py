@@ -5,7 +5,7 @@ Invariant: only what is committed is told.
 
 from typing import assert_never
 
-from warren_broker.run_logs.telling import tell_run
+from warren_broker.run_logs.run_logger import tell_run
 from warren_broker.topology import run_events
 from warren_gateway.coordinator.state.change import Change
 from warren_schemas.events import (

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from warren_gateway.coordinator.replaying.evaluating import Evaluating, count
 from warren_gateway.coordinator.replaying.facts import environment_of, facts_of
+from warren_gateway.coordinator.replaying.read_failures import silent, wrong
 from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording
 from warren_gateway.coordinator.replaying.scoring import Scoring
 from warren_gateway.coordinator.replaying.shuffling import Window
-from warren_gateway.coordinator.replaying.troubles import silent, wrong
 from warren_gateway.coordinator.rollouts import group_policy
 from warren_gateway.coordinator.rollouts.admission import STEPS_SCORED
 from warren_gateway.coordinator.rollouts.completed import note_dropped

@@ -13,7 +13,7 @@ from warren_gpu_worker.base_models.loading import configured_ends, load_tokenize
 from warren_gpu_worker.base_models.vision_inputs import NoVision
 from warren_gpu_worker.sampler.child.image_cache import look
 from warren_gpu_worker.sampler.child.renderer import Renderer
-from warren_gpu_worker.sampler.engines.vllm.gathering import Refused, join
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Refused, join
 from warren_gpu_worker.sampler.engines.vllm.startup import prepare_environment
 from warren_gpu_worker.settings import GpuWorkerSettings
 

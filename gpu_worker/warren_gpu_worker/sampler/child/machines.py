@@ -6,7 +6,7 @@ from functools import partial
 
 from warren_broker.worker.channel import Channel
 from warren_gpu_worker.device_faults import DeviceFault, Fault
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place, gather
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place, gather
 from warren_gpu_worker.sampler.messages import DeviceFailed, Gathering, pack
 from warren_gpu_worker.settings import GpuWorkerSettings
 

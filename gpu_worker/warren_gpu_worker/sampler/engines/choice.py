@@ -9,7 +9,7 @@ from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.port import Engine
 from warren_gpu_worker.sampler.engines.start_failures import start_failure
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.sampler.engines.vllm.startup import prepare_environment, why_not
 from warren_gpu_worker.settings import GpuWorkerSettings
 

@@ -7,7 +7,7 @@ turn pays for it.
 
 from collections.abc import Iterable
 
-from warren_broker.run_logs.telling import RunLogger
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_gpu_worker.sampler.engines.port import Refusal
 from warren_gpu_worker.sampler.messages import OutOfMemory
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns

@@ -200,8 +200,8 @@ class SamplerProcess:
     def _note_missing(self, n_missing: int) -> None:
         self._n_missing = n_missing
         if n_missing:
-            meeting = self._settings.rendezvous
-            log.warning("%s: machines still missing at %s: %d", self.base_model, meeting, n_missing)
+            address = self._settings.rendezvous
+            log.warning("%s: machines still missing at %s: %d", self.base_model, address, n_missing)
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from warren_broker.run_logs.telling import RunLogger
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Failed, Generate
 from warren_schemas.ids import RunId

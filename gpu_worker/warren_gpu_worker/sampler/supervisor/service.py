@@ -21,7 +21,7 @@ from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_gpu_worker.reloading import Reloading
 from warren_gpu_worker.sampler.messages import Published
 from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
-from warren_gpu_worker.sampler.supervisor.making import MakeSamplerProcess
+from warren_gpu_worker.sampler.supervisor.process_factory import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.turn_dispatcher import TurnDispatcher
 from warren_gpu_worker.sampler.supervisor.turn_queues import take_turns
 from warren_gpu_worker.settings import GpuWorkerSettings

@@ -23,8 +23,8 @@ from warren_gpu_worker.sampler.supervisor.child_process import (
     Answered,
     SamplerProcess,
 )
-from warren_gpu_worker.sampler.supervisor.making import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns, TurnSource
+from warren_gpu_worker.sampler.supervisor.process_factory import MakeSamplerProcess
 from warren_gpu_worker.sampler.supervisor.run_notices import RunNotices
 from warren_gpu_worker.sampler.supervisor.turn_items import (
     PAST_DEADLINE,

@@ -31,12 +31,12 @@ from warren_broker.worker.channel import Channel
 from warren_gpu_worker.device_errors import first_line
 from warren_gpu_worker.machines.network import address_towards, choose_interface
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.launching.beginning import Given, begin
-from warren_gpu_worker.trainer.launching.meeting import (
-    LAST_WORDS,
-    Meeting,
-    host_meeting,
-    join_meeting,
+from warren_gpu_worker.trainer.launching.rank_start import RankArguments, start_rank
+from warren_gpu_worker.trainer.launching.rendezvous import (
+    FATAL_ERROR,
+    RendezvousAddress,
+    host_rendezvous,
+    join_rendezvous,
 )
 from warren_gpu_worker.trainer.messages import START_S
 
@@ -64,24 +64,24 @@ def main() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     channel = Channel.inherited()
     settings = GpuWorkerSettings.model_validate_json(channel.arguments[0])
-    store, meeting = _met(settings)
+    store, rendezvous = _open_or_join(settings)
     if settings.machines > 1:
         log.warning("waiting at %s for %d machines", settings.rendezvous, settings.machines)
-    address = address_towards(meeting.host, meeting.port)
+    address = address_towards(rendezvous.host, rendezvous.port)
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # they meet in ours
     choose_interface(address)
     try:
-        _agent(channel, settings, meeting, _handler(settings, store, address)).run()
+        _agent(channel, settings, rendezvous, _handler(settings, store, address)).run()
     except (RanksChanged, RendezvousError) as error:
         log.warning("%s", error.__cause__ or error)
-    if not settings.join and store.check([LAST_WORDS]):
-        channel.send(bytes.fromhex(store.get(LAST_WORDS).decode()))
+    if not settings.join and store.check([FATAL_ERROR]):
+        channel.send(bytes.fromhex(store.get(FATAL_ERROR).decode()))
     os._exit(1)  # threads of the rendezvous may wait for a store that is gone
 
 
-def _met(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
+def _open_or_join(settings: GpuWorkerSettings) -> tuple[TCPStore, RendezvousAddress]:
     try:
-        return join_meeting(settings) if settings.join else host_meeting(settings)
+        return join_rendezvous(settings) if settings.join else host_rendezvous(settings)
     except (OSError, RuntimeError) as error:
         hint = (
             "is the worker there started, and does a firewall let this machine through?"
@@ -89,19 +89,22 @@ def _met(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
             else "--rendezvous is an address of this machine and a free port"
         )
         raise SystemExit(
-            f"error: no meeting at {settings.rendezvous}: {first_line(str(error))}; {hint}"
+            f"error: no rendezvous at {settings.rendezvous}: {first_line(str(error))}; {hint}"
         ) from error
 
 
 def _agent(
-    channel: Channel, settings: GpuWorkerSettings, meeting: Meeting, handler: RendezvousHandler
+    channel: Channel,
+    settings: GpuWorkerSettings,
+    rendezvous: RendezvousAddress,
+    handler: RendezvousHandler,
 ) -> LocalElasticAgent:
     spec = WorkerSpec(
         role="trainer",
         local_world_size=settings.devices,
         rdzv_handler=handler,
-        entrypoint=begin,
-        args=(Given(settings, meeting, channel.detach(), os.getpid(), sys.argv[1]),),
+        entrypoint=start_rank,
+        args=(RankArguments(settings, rendezvous, channel.detach(), os.getpid(), sys.argv[1]),),
         max_restarts=0,
     )
     return _Agent(

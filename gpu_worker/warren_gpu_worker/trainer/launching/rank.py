@@ -14,16 +14,16 @@ from warren_gpu_worker.policy_copies import LocalCopies
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child import main
 from warren_gpu_worker.trainer.launching.agreement import agreed_settings
-from warren_gpu_worker.trainer.launching.joining import join_ranks
-from warren_gpu_worker.trainer.launching.meeting import LAST_WORDS, Meeting, Place
+from warren_gpu_worker.trainer.launching.process_group import join_ranks
+from warren_gpu_worker.trainer.launching.rendezvous import FATAL_ERROR, Place, RendezvousAddress
 
 
 def run_rank(
-    own: GpuWorkerSettings, meeting: Meeting, conversation: socket.socket, name: str
+    own: GpuWorkerSettings, rendezvous: RendezvousAddress, conversation: socket.socket, name: str
 ) -> None:
     """Until the supervisor of the first rank hangs up, whose `conversation` with its agent that rank goes on with."""
     main.prepare(own)
-    store = meeting.joined()
+    store = rendezvous.joined()
     try:
         ranks = join_ranks(Place.given(), store, may_be_first=not own.join, device=own.device)
         settings = agreed_settings(own, ranks)
@@ -42,4 +42,4 @@ def run_rank(
 
 def _leave_word(store: Store, frame: bytes) -> None:
     """The first one counts: it may be why others end."""
-    store.compare_set(LAST_WORDS, "", frame.hex())
+    store.compare_set(FATAL_ERROR, "", frame.hex())

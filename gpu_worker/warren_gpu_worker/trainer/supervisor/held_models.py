@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warren_broker.run_logs.telling import RunLogger
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_gpu_worker.trainer.supervisor.model_lease import Lease
 from warren_schemas.control import HeldModel
 from warren_schemas.ids import ModelId

@@ -17,7 +17,7 @@ from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerUnavailable, Unroutable
 from warren_broker.inbox import Claim, Inbox, receive
 from warren_broker.port import Broker
-from warren_broker.run_logs.telling import RunLogger
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_broker.topology import POLICIES, results, train
 from warren_gpu_worker.trainer.messages import Answer, Apply, Close, Open
 from warren_gpu_worker.trainer.supervisor.child_process import TrainerProcess

@@ -5,7 +5,7 @@ import logging
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import Unroutable
 from warren_broker.port import Broker
-from warren_broker.run_logs.telling import RunLogger
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_broker.topology import results
 from warren_gpu_worker.trainer.supervisor.model_lease import is_awaited
 from warren_schemas.envelope import Envelope

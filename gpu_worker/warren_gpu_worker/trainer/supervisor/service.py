@@ -20,8 +20,8 @@ from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import Claim, receive
 from warren_broker.port import Broker
+from warren_broker.run_logs.run_logger import RunLogger
 from warren_broker.run_logs.sending import sending_run_logs
-from warren_broker.run_logs.telling import RunLogger
 from warren_broker.topology import trainer
 from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import announce, beat
@@ -37,7 +37,7 @@ from warren_gpu_worker.trainer.supervisor.job_queues import JobQueues
 from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S, Lease, WorkerOrder
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
 from warren_gpu_worker.trainer.supervisor.refusal import refuse
-from warren_gpu_worker.trainer.supervisor.standing import Standing, describe
+from warren_gpu_worker.trainer.supervisor.trainer_heartbeat import TrainerStatus, trainer_heartbeat
 from warren_schemas.control import Heartbeat
 from warren_schemas.events import LogPart
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
@@ -174,7 +174,7 @@ class _Trainer:
 
     def _heartbeat(self) -> Heartbeat:
         models, reserved = self._models.held(), self._jobs.reserved()
-        standing = Standing(
+        status = TrainerStatus(
             is_open=self._is_open,
             is_ready=self._process.is_ready,
             models=models,
@@ -185,7 +185,7 @@ class _Trainer:
             kept_for=self._kept_for,
             is_leaving=self._is_leaving,
         )
-        return describe(self._worker, self._reloading, self._draining, standing)
+        return trainer_heartbeat(self._worker, self._reloading, self._draining, status)
 
     @property
     def _is_open(self) -> bool:

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 
-from warren.agents.box.walls import boxed, variables
+from warren.agents.box.bubblewrap import boxed, variables
 from warren.environment import ConfigError
 from warren.isolation.errors import CannotIsolate
 from warren.settings import warren_home

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from warren.agents.box.bubblewrap import REWARD, boxed, variables
 from warren.agents.box.inside import Report
-from warren.agents.box.walls import REWARD, boxed, variables
 from warren.agents.output import read_output
 from warren_schemas.agent_box import Box
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.processes import children, kill_and_wait
 
-from warren_env_worker.foreign.box.walls import walls
+from warren_env_worker.foreign.box.bubblewrap import isolation
 from warren_env_worker.foreign.programs.box import Box, BoxLost, Ended, packed_as
 from warren_schemas.agent_box import Box as Limits
 
@@ -45,7 +45,7 @@ print(
 
 @pytest.fixture
 async def box() -> AsyncGenerator[Box]:
-    begun = await Box.begun(walls(SMALL, disk_mib=8))
+    begun = await Box.begun(isolation(SMALL, disk_mib=8))
     yield begun
     await begun.close()
 

@@ -12,7 +12,7 @@ from tests.support.gateway import Gateway
 
 import warren
 from warren.connection.downloading import Download
-from warren.connection.leftover import Wanted, prepare
+from warren.connection.partial_download import Wanted, prepare
 from warren.connection.transport import Transport
 from warren.settings import find_settings
 from warren_gateway.store.tables import Model, Run

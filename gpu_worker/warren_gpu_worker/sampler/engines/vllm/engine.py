@@ -34,9 +34,9 @@ from warren_gpu_worker.sampler.engines.port import (
 from warren_gpu_worker.sampler.engines.turn_ends import Endings, not_finite, objection
 from warren_gpu_worker.sampler.engines.vllm import startup
 from warren_gpu_worker.sampler.engines.vllm.adapters import AdapterCache
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.masks import KeptSets, mask_processor
 from warren_gpu_worker.sampler.engines.vllm.prompt_logprobs import told_prompt
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.sampler.engines.vllm.running import RunningRequest
 from warren_gpu_worker.sampler.engines.vllm.sampling_params import parameters_of, unsuited
 from warren_gpu_worker.sampler.engines.vllm.weight_sets import WeightSet, WeightSets

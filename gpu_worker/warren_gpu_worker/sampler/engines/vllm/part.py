@@ -5,7 +5,7 @@ from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.vllm import startup
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 

@@ -19,8 +19,8 @@ from transformers import AutoConfig, PreTrainedConfig
 from warren_gpu_worker.base_models.loading import chosen_device, chosen_dtype
 from warren_gpu_worker.base_models.vision_inputs import VisionInputs
 from warren_gpu_worker.sampler.engines.port import Request
-from warren_gpu_worker.sampler.engines.vllm.gathering import Place
 from warren_gpu_worker.sampler.engines.vllm.memory_share import told_share
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Place
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 if TYPE_CHECKING:

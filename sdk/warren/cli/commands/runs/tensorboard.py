@@ -17,7 +17,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from warren.cli import bound, codes
+from warren.cli import codes, die_with_parent
 from warren.cli.connecting import connected
 from warren.cli.options import HERE, Gateway, GatewayOptions
 from warren.cli.plugins import install_command
@@ -102,7 +102,7 @@ async def served(folder: Path, host: str, port: int) -> AsyncGenerator[tuple[Pro
     }  # fmt: skip
     words = [word for name, value in arguments.items() for word in (f"--{name}", str(value))]
     server = await asyncio.create_subprocess_exec(
-        *bound.command("tensorboard.main", *words), stderr=PIPE, start_new_session=True
+        *die_with_parent.command("tensorboard.main", *words), stderr=PIPE, start_new_session=True
     )
     reading: asyncio.Task[None] | None = None
     try:

@@ -13,7 +13,7 @@ from warren_schemas.ids import ModelId, WorkerId
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TrainerStatus:
     is_open: bool
     """Grants reach it, and its child has loaded the base models."""
     is_ready: bool
@@ -28,32 +28,32 @@ class Standing:
     is_leaving: bool
 
 
-def describe(
-    worker: WorkerId, reloading: Reloading, draining: Draining, standing: Standing
+def trainer_heartbeat(
+    worker: WorkerId, reloading: Reloading, draining: Draining, status: TrainerStatus
 ) -> Heartbeat:
     settings, told = reloading.settings, reloading.told
     bases = tuple(settings.base_models)
-    is_offered = standing.is_open and not draining.is_draining and told is None
-    loading = () if standing.is_ready else bases
+    is_offered = status.is_open and not draining.is_draining and told is None
+    loading = () if status.is_ready else bases
     return Heartbeat(
         envelope=Envelope(),
         worker=worker,
         role=WorkerRole.TRAINER,
         offers=bases if is_offered else (),
-        drained_offers=bases if standing.is_open and draining.is_draining else (),
+        drained_offers=bases if status.is_open and draining.is_draining else (),
         loading=loading if told is None else (told,),
         may_load=() if draining.is_draining else reloading.may_load,
         cannot_load=reloading.cannot_load,
         interval_s=INTERVAL_S,
-        capacity=standing.capacity,
+        capacity=status.capacity,
         n_devices=settings.n_ranks,
-        in_flight=len(standing.models) + standing.n_kept,
-        n_done=standing.n_done,
-        without_disk_space=tuple(sorted(standing.without_disk_space)),
-        kept_for=standing.kept_for,
-        models=standing.models,
+        in_flight=len(status.models) + status.n_kept,
+        n_done=status.n_done,
+        without_disk_space=tuple(sorted(status.without_disk_space)),
+        kept_for=status.kept_for,
+        models=status.models,
         is_draining=draining.is_draining,
         host=socket.gethostname(),
         pid=os.getpid(),
-        is_leaving=standing.is_leaving,
+        is_leaving=status.is_leaving,
     )

@@ -8,7 +8,7 @@ from torch import distributed
 from torch.distributed import Store
 from torch.distributed.device_mesh import init_device_mesh
 
-from warren_gpu_worker.trainer.launching.meeting import Place
+from warren_gpu_worker.trainer.launching.rendezvous import Place
 from warren_gpu_worker.trainer.training.ranks import Ranks
 
 _FIRST = "first"

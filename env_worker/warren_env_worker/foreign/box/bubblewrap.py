@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import warren
+from warren.agents.box.bubblewrap import MIB, folders, namespaces, own_python, seen, shown_to_nobody
 from warren.agents.box.offering import granted
-from warren.agents.box.walls import MIB, folders, namespaces, own_python, seen, shown_to_nobody
 from warren.agents.environment import Agent
 from warren.environment import ConfigError
 from warren.isolation.archives import archive
@@ -77,17 +77,17 @@ def refuse_unused(sandbox: str | None, **given: bool) -> None:
         raise ConfigError(f"{', '.join(names)}: no effect with {chosen_one}; leave it out")
 
 
-def granted_walls(asked: Box, disk_mib: int, agent: Agent) -> dict[str, object]:
+def granted_isolation(asked: Box, disk_mib: int, agent: Agent) -> dict[str, object]:
     """Of a box for this episode. Raises `ConfigError` where there is none, or none so large."""
     box = granted(asked, agent.context.max_box)
     assert box is not None  # it was asked for
     try:
-        return walls(box, disk_mib)
+        return isolation(box, disk_mib)
     except CannotIsolate as error:
         raise ConfigError(f"sandbox: there is no box on this env worker: {error}") from error
 
 
-def walls(box: Box, disk_mib: int) -> dict[str, object]:
+def isolation(box: Box, disk_mib: int) -> dict[str, object]:
     """`line`, in which `{NAME}` stands for the descriptor of that one of `files`, whose content is in base64. Raises
     `CannotIsolate`."""
     bwrap = shutil.which("bwrap")

@@ -18,9 +18,9 @@ from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerError
 from warren_broker.rabbitmq.connection.connection import CALL_S, Link
 from warren_broker.rabbitmq.connection.failures import Lost
+from warren_broker.rabbitmq.entities.declare_calls import look
+from warren_broker.rabbitmq.entities.durable_declaring import DurableDeclarer
 from warren_broker.rabbitmq.entities.entities import Entities, Entity, ExchangeEntity, QueueEntity
-from warren_broker.rabbitmq.entities.making import look
-from warren_broker.rabbitmq.entities.settling import Settling
 from warren_broker.topology import Address, Home, Topic, WorkQueue
 
 EXPIRES = "x-expires"
@@ -30,13 +30,13 @@ RESTORE_PAUSE_S = 10.0
 log = logging.getLogger(__name__)
 
 
-class Topology:
+class DeclaredEntities:
     """What this client has declared."""
 
-    def __init__(self, link: Link, entities: Entities, settling: Settling) -> None:
+    def __init__(self, link: Link, entities: Entities, declarer: DurableDeclarer) -> None:
         self._link = link
         self._entities = entities
-        self._settling = settling
+        self._declarer = declarer
         self._declared: dict[tuple[type[Entity], str], Entity] = {}
         self._restoring: dict[tuple[type[Entity], str], asyncio.Future[None]] = {}
 
@@ -47,7 +47,7 @@ class Topology:
     async def ensure(self, entities: Iterable[Entity], *, timeout_s: float = CALL_S) -> None:
         """Declare entities, and keep those declared that are to stay."""
         wanted = list(entities)
-        await self._settling.settle_in(self._link, wanted, timeout_s=timeout_s)
+        await self._declarer.declare_durably(self._link, wanted, timeout_s=timeout_s)
         self._declared.update({_key(entity): entity for entity in wanted if _stays(entity)})
 
     async def ensure_once(self, entities: Sequence[Entity], *, timeout_s: float = CALL_S) -> None:
@@ -109,7 +109,7 @@ class Topology:
         done = self._restoring[key] = asyncio.get_running_loop().create_future()
         try:
             async with self._link.channel() as channel:
-                await self._settling.declare_one(channel, entity)
+                await self._declarer.declare_one(channel, entity)
         except Lost as error:
             log.debug("%s could not be declared again yet: %s", entity.name, error)
             return False

@@ -70,9 +70,9 @@ def boxed(
     inside = [python, "-I", "-S", _ARCHIVE, json.dumps(asdict(limits)), *command]
     with _nameless(box) as (rules, contents):
         spaces = namespaces(box.network == "endpoint", user=1000)
-        walls = [bwrap, *spaces, *_file_system(box, shown, contents), "--chdir", folder]
+        isolated = [bwrap, *spaces, *_file_system(box, shown, contents), "--chdir", folder]
         last = ["--cap-drop", "ALL", "--seccomp", str(rules), "--"]
-        line = [*shown_to_nobody(bwrap, shown), *walls, *last, *inside]
+        line = [*shown_to_nobody(bwrap, shown), *isolated, *last, *inside]
         yield line, (rules, *contents.values())
 
 
@@ -89,7 +89,7 @@ def _nameless(box: Box) -> Generator[tuple[int, Mapping[str, int]]]:
 
 
 def shown_to_nobody(bwrap: str, shown: list[str]) -> list[str]:
-    """What goes before the box of one who is root: the outer walls, and giving up its rights."""
+    """What goes before the box of one who is root: the outer namespaces, and giving up its rights."""
     user = as_nobody()
     if not user:
         return []

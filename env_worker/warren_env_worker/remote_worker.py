@@ -9,7 +9,9 @@ from warren_schemas.ids import new_worker_id
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
 
-async def serve_own(where: Settings, settings: EnvWorkerSettings, policy: OperatorPolicy) -> None:
+async def serve_remote(
+    where: Settings, settings: EnvWorkerSettings, policy: OperatorPolicy
+) -> None:
     """Serve until cancelled. Raises `AuthenticationError` without a key, and what `serve_env_worker` raises."""
     if where.api_key is None:
         raise AuthenticationError(
@@ -20,7 +22,7 @@ async def serve_own(where: Settings, settings: EnvWorkerSettings, policy: Operat
         await serve_env_worker(broker, settings, policy=policy, owner=broker.owner)
 
 
-async def host_own(where: Settings, environment: str, capacity: int) -> None:
+async def host_remote(where: Settings, environment: str, capacity: int) -> None:
     """Host one environment (`name=module:Class`) in this process, for `warren.Client.episodes`."""
     settings = EnvWorkerSettings(
         environments=(environment,),
@@ -28,4 +30,4 @@ async def host_own(where: Settings, environment: str, capacity: int) -> None:
         capacity=capacity,
         worker=new_worker_id("env"),
     )
-    await serve_own(where, settings, TRUSTING)
+    await serve_remote(where, settings, TRUSTING)

@@ -18,7 +18,7 @@ from torch.distributed import TCPStore
 from warren_gpu_worker.machines.network import family_of, resolved
 from warren_gpu_worker.settings import GpuWorkerSettings
 
-LAST_WORDS = "last words"
+FATAL_ERROR = "fatal error"
 """Key of what a rank says whose end is the end of all."""
 _STORE_S = 60.0
 """As long as the store may take to answer."""
@@ -50,7 +50,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class RendezvousAddress:
     """The address of the store."""
 
     host: str
@@ -67,9 +67,9 @@ class Meeting:
         )
 
 
-def host_meeting(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
+def host_rendezvous(settings: GpuWorkerSettings) -> tuple[TCPStore, RendezvousAddress]:
     """A new store, which is there as long as this process holds it. Raises `OSError`."""
-    host, port = settings.meeting or (_LOOPBACK, 0)
+    host, port = settings.rendezvous_address or (_LOOPBACK, 0)
     listening = socket.create_server(resolved(host, port), family=family_of(host, port))
     port = listening.getsockname()[1]
     store = TCPStore(
@@ -81,11 +81,11 @@ def host_meeting(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
         master_listen_fd=listening.detach(),
         use_libuv=False,  # which listens at every address
     )
-    return store, Meeting(host, port)
+    return store, RendezvousAddress(host, port)
 
 
-def join_meeting(settings: GpuWorkerSettings) -> tuple[TCPStore, Meeting]:
+def join_rendezvous(settings: GpuWorkerSettings) -> tuple[TCPStore, RendezvousAddress]:
     """That of another machine. Raises `RuntimeError`."""
-    assert settings.meeting is not None
-    meeting = Meeting(*settings.meeting)
-    return meeting.joined(), meeting
+    assert settings.rendezvous_address is not None
+    address = RendezvousAddress(*settings.rendezvous_address)
+    return address.joined(), address

@@ -9,11 +9,11 @@ from tests.support.processes import free_port
 from warren_gpu_worker.base_models.fingerprint import fingerprint
 from warren_gpu_worker.machines.network import address_towards, interface_of
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.launching.meeting import (
-    Meeting,
+from warren_gpu_worker.trainer.launching.rendezvous import (
     Place,
-    host_meeting,
-    join_meeting,
+    RendezvousAddress,
+    host_rendezvous,
+    join_rendezvous,
 )
 
 
@@ -22,26 +22,29 @@ def _settings(**fields: object) -> GpuWorkerSettings:
 
 
 def test_ranks_of_one_machine_meet_on_loopback_alone() -> None:
-    store, meeting = host_meeting(_settings(devices=2))
+    store, address = host_rendezvous(_settings(devices=2))
     store.set("first", "1")
-    assert meeting.joined().get("first") == b"1"
-    assert address_towards(meeting.host, meeting.port) == "127.0.0.1"
+    assert address.joined().get("first") == b"1"
+    assert address_towards(address.host, address.port) == "127.0.0.1"
     with pytest.raises(ConnectionRefusedError), socket.socket() as stranger:
-        stranger.connect(("127.0.0.2", meeting.port))
+        stranger.connect(("127.0.0.2", address.port))
 
 
 def test_machines_meet_where_they_are_told_to() -> None:
     port = free_port()
     settings = _settings(machines=2, rendezvous=f"127.0.0.3:{port}")
-    store, meeting = host_meeting(settings)
+    store, address = host_rendezvous(settings)
     store.set("last words", "none")
-    joined, again = join_meeting(settings.model_copy(update={"join": True}))
+    joined, again = join_rendezvous(settings.model_copy(update={"join": True}))
     assert joined.get("last words") == b"none"
-    assert again == meeting == Meeting("127.0.0.3", port)
+    assert again == address == RendezvousAddress("127.0.0.3", port)
 
 
 def test_an_address_of_ipv6_is_told_from_its_port() -> None:
-    assert _settings(machines=2, rendezvous="[fd00::1]:29400").meeting == ("fd00::1", 29400)
+    assert _settings(machines=2, rendezvous="[fd00::1]:29400").rendezvous_address == (
+        "fd00::1",
+        29400,
+    )
 
 
 def test_whichever_machine_torchrun_counts_first_the_ranks_of_the_one_with_a_broker_come_first() -> (

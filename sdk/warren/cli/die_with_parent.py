@@ -1,4 +1,4 @@
-"""Runs a module that dies with the process that started it: `python -m warren.cli.bound MODULE ARGUMENTS`.
+"""Runs a module that dies with the process that started it: `python -m warren.cli.die_with_parent MODULE ARGUMENTS`.
 
 For programs that are not ours: even a kill of `warren`, which it can't answer, leaves none of them behind.
 """

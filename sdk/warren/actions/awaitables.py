@@ -1,4 +1,4 @@
-"""What follows from a value that is there, or will be: methods of environments may be `async`."""
+"""Values of environment methods, which may be plain or awaitable."""
 
 import inspect
 from collections.abc import Awaitable, Callable

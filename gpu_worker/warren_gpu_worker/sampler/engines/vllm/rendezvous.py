@@ -126,13 +126,13 @@ def join(settings: GpuWorkerSettings) -> Gathered:
 
 
 def _door(settings: GpuWorkerSettings) -> socket.socket:
-    assert settings.meeting is not None
-    host, port = settings.meeting
+    assert settings.rendezvous_address is not None
+    host, port = settings.rendezvous_address
     try:
         return socket.create_server(resolved(host, port), family=family_of(host, port))
     except OSError as error:
         raise ValueError(
-            f"no meeting at {settings.rendezvous}: {error.strerror}; --rendezvous is an address of this machine and a free port"
+            f"no rendezvous at {settings.rendezvous}: {error.strerror}; --rendezvous is an address of this machine and a free port"
         ) from error
 
 
@@ -194,11 +194,11 @@ def _version_of_vllm() -> str:
 
 
 def _reach(settings: GpuWorkerSettings) -> socket.socket:
-    assert settings.meeting is not None
+    assert settings.rendezvous_address is not None
     is_told = False
     while True:
         try:
-            return _kept_alive(socket.create_connection(settings.meeting))
+            return _kept_alive(socket.create_connection(settings.rendezvous_address))
         except OSError as error:
             if not is_told:
                 log.warning(

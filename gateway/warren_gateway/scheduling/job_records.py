@@ -16,7 +16,7 @@ from warren_schemas.ids import ModelId, RunId, WorkerId
 OPEN = ("queued", "admitted", "taken")
 
 
-class JobLine(NamedTuple):
+class JobRecord(NamedTuple):
     """A row of `job`; of its run, what its owner was told last of why it waits, who drives it, and its priority."""
 
     number: int
@@ -72,35 +72,35 @@ class JobLine(NamedTuple):
 
 
 _TABLE = SQLModel.metadata.tables["job"]
-_ENVIRONMENTS = JobLine._fields.index("environments")
+_ENVIRONMENTS = JobRecord._fields.index("environments")
 _COLUMNS = [
     sql_cast(_TABLE.c[name], Text) if name == "environments" else _TABLE.c[name]
-    for name in JobLine._fields[:-3]
+    for name in JobRecord._fields[:-3]
 ]
-_LINES = (
+_RECORDS = (
     select(*_COLUMNS, col(Run.waiting_for), col(Run.coordinator), col(Run.priority))
     .join(Run, col(Run.id) == col(JobRow.run_id))
     .order_by(col(JobRow.queued_s), col(JobRow.number))
 )
-_OPEN = _LINES.where(col(JobRow.state).in_(OPEN))
+_OPEN = _RECORDS.where(col(JobRow.state).in_(OPEN))
 _AT_REST = [*(state for state in RunState if state.is_final), RunState.PAUSED]
-_GOING = _LINES.where(col(Run.state).not_in(_AT_REST))
+_GOING = _RECORDS.where(col(Run.state).not_in(_AT_REST))
 
 
-def open_jobs(session: Session) -> list[JobLine]:
+def open_jobs(session: Session) -> list[JobRecord]:
     """In the order in which they queued."""
-    return _lines(session, _OPEN)
+    return _records(session, _OPEN)
 
 
-def without_trainer(session: Session) -> list[JobLine]:
+def without_trainer(session: Session) -> list[JobRecord]:
     """Of runs that go on and need samplers alone: evaluations of a base model."""
-    return [job for job in _lines(session, _GOING) if job.state not in OPEN and job.plays_at_once]
+    return [job for job in _records(session, _GOING) if job.state not in OPEN and job.plays_at_once]
 
 
-def _lines(session: Session, query: Executable) -> list[JobLine]:
+def _records(session: Session, query: Executable) -> list[JobRecord]:
     n = _ENVIRONMENTS
     rows = session.connection().execute(query)
-    return [JobLine._make((*row[:n], _parsed(row[n]), *row[n + 1 :])) for row in rows]
+    return [JobRecord._make((*row[:n], _parsed(row[n]), *row[n + 1 :])) for row in rows]
 
 
 @lru_cache(maxsize=1024)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from warren_broker.worker.parent import die_with_parent
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.launching.meeting import Meeting
+from warren_gpu_worker.trainer.launching.rendezvous import RendezvousAddress
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RankArguments:
     """What the agent gives each rank of its machine."""
 
     settings: GpuWorkerSettings
-    meeting: Meeting
+    rendezvous: RendezvousAddress
     conversation: socket.socket
     """The agent's with its supervisor; the first rank goes on with it."""
     agent: int
@@ -25,10 +25,10 @@ class Given:
     name: str
 
 
-def begin(given: Given) -> None:
+def start_rank(given: RankArguments) -> None:
     """Be a rank, until the supervisor of the first one hangs up."""
     die_with_parent(given.agent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
     from warren_gpu_worker.trainer.launching.rank import run_rank
 
-    run_rank(given.settings, given.meeting, given.conversation, given.name)
+    run_rank(given.settings, given.rendezvous, given.conversation, given.name)

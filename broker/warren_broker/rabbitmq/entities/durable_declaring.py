@@ -1,7 +1,7 @@
 """Making queues and streams, each of which is ready when it would survive the death of the server.
 
 Invariants:
-- What is new at the server is ready at the age of `settle_s`: RabbitMQ 3.10, killed before it has written
+- What is new at the server is ready at the age of `durable_after_s`: RabbitMQ 3.10, killed before it has written
   down the name of a queue or stream, forgets it with all that it confirmed for it.
 - That holds for the whole client: whoever declares what another part of it has just made, or publishes to
   it, waits for the rest of that time.
@@ -22,25 +22,25 @@ from aio_pika.abc import AbstractChannel
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.rabbitmq.connection.connection import CALL_S, Link
 from warren_broker.rabbitmq.entities.broken_queues import Condition, ask
+from warren_broker.rabbitmq.entities.declare_calls import Declare, declare, look
 from warren_broker.rabbitmq.entities.entities import Entity, QueueEntity
-from warren_broker.rabbitmq.entities.making import Declare, declare, look
 
 AT_ONCE = 32
 CALM_S = 2.0
 DEAD_LETTERS = "x-dead-letter-exchange"
 
 
-class Settling:
+class DurableDeclarer:
     """Of one client; `declare_one` is how it declares each."""
 
-    def __init__(self, settle_s: float, *, declare_one: Declare = declare) -> None:
+    def __init__(self, durable_after_s: float, *, declare_one: Declare = declare) -> None:
         self.declare_one = declare_one
-        self._settle_s = settle_s
+        self._durable_after_s = durable_after_s
         self._ready_s: dict[str, float] = {}
         """When what was made here just now is ready, on the event loop's clock."""
         self._gate = asyncio.Semaphore(AT_ONCE)
 
-    async def settle_in(
+    async def declare_durably(
         self, link: Link, entities: Sequence[Entity], *, timeout_s: float = CALL_S
     ) -> None:
         """Declare entities; return when all are ready.
@@ -68,7 +68,7 @@ class Settling:
 
     async def missing(self, link: Link, entities: Sequence[Entity]) -> list[str]:
         """The queues and streams among them that are not at the server, where that matters."""
-        if not self._settle_s:
+        if not self._durable_after_s:
             return []
         queues = [entity.name for entity in entities if isinstance(entity, QueueEntity)]
         return [name for name in queues if await look(link, name) is None]
@@ -77,7 +77,7 @@ class Settling:
         """These are new at the server from now on."""
         now_s = asyncio.get_running_loop().time()
         young = {name: at_s for name, at_s in self._ready_s.items() if at_s > now_s}
-        self._ready_s = young | dict.fromkeys(made, now_s + self._settle_s)
+        self._ready_s = young | dict.fromkeys(made, now_s + self._durable_after_s)
 
     async def _call(
         self, link: Link, operation: Callable[[AbstractChannel], Awaitable[None]], timeout_s: float
@@ -102,10 +102,10 @@ class Settling:
 class _Making:
     """Of some entities, as often as it takes."""
 
-    def __init__(self, link: Link, entities: Sequence[Entity], settling: Settling) -> None:
+    def __init__(self, link: Link, entities: Sequence[Entity], declarer: DurableDeclarer) -> None:
         self._link = link
         self._entities = entities
-        self._settling = settling
+        self._declarer = declarer
         self._n_connections = link.n_connections
         self._begun: set[str] = set()
 
@@ -119,14 +119,14 @@ class _Making:
             cut_short = [entity for entity in self._entities if entity.name in self._begun]
             await asyncio.gather(*(_clear_away(self._link, entity) for entity in cut_short))
             self._n_connections = self._link.n_connections
-        self._begun.update(await self._settling.missing(self._link, self._entities))
-        self._settling.note(self._begun)
+        self._begun.update(await self._declarer.missing(self._link, self._entities))
+        self._declarer.note(self._begun)
         for entity in self._entities:
-            await self._settling.declare_one(channel, entity)
-        self._settling.note(self._begun)
+            await self._declarer.declare_one(channel, entity)
+        self._declarer.note(self._begun)
 
     async def find(self, channel: AbstractChannel) -> None:
-        await self._settling.declare_one(channel, self._entities[-1])
+        await self._declarer.declare_one(channel, self._entities[-1])
 
 
 async def _clear_away(link: Link, entity: Entity) -> None:

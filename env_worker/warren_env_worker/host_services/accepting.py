@@ -1,6 +1,6 @@
-"""The supervisor's side of the front: it takes connections from a child and from all that is forked from it.
+"""The supervisor accepts connections from a child process and from all processes forked from it (`connecting`).
 
-Invariant: what was lent to a process ends with its last connection, whatever becomes of the process.
+Invariant: what a process was given ends with its last connection, whatever becomes of the process.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 async def lending() -> AsyncGenerator[socket.socket]:
     """The end that a child is to inherit; what it and its forks ask for is answered meanwhile."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    answering = asyncio.create_task(_awaiting_news(ours))
+    answering = asyncio.create_task(_awaiting_news(ours), name="host services")
     try:
         with theirs:
             yield theirs

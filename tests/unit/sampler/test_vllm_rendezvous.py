@@ -9,7 +9,7 @@ import pytest
 from tests.support.machines import BASE, Others, leave, spread_settings
 from tests.support.patience import PATIENCE_S
 
-from warren_gpu_worker.sampler.engines.vllm.gathering import Refused, gather
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Refused, gather
 
 
 @pytest.fixture(autouse=True)
@@ -86,14 +86,14 @@ def test_one_with_other_weights_is_told_why_and_the_first_waits_for_another(
 
 def test_whoever_left_before_all_were_there_is_not_counted(folder: Path, others: Others) -> None:
     settings, seen = spread_settings(folder, 3), list[int]()
-    meeting = settings.meeting
-    assert meeting is not None
+    address = settings.rendezvous_address
+    assert address is not None
 
     def note(n_missing: int) -> None:
         seen.append(n_missing)
         match len(seen):
             case 1:
-                with socket.create_connection(meeting) as stranger:
+                with socket.create_connection(address) as stranger:
                     stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
             case 2:
                 others.join(settings)
@@ -123,5 +123,7 @@ def test_each_learns_that_another_is_gone(folder: Path, others: Others) -> None:
 
 def test_an_address_of_another_machine_is_told(folder: Path) -> None:
     settings = spread_settings(folder, rendezvous="192.0.2.1:29400")
-    with pytest.raises(ValueError, match=r"no meeting at 192.0.2.1:29400: .* an address of this"):
+    with pytest.raises(
+        ValueError, match=r"no rendezvous at 192.0.2.1:29400: .* an address of this"
+    ):
         gather(settings, unheard)

@@ -18,7 +18,7 @@ from warren_schemas.ids import ModelId
 GRACE_S = 5.0
 
 
-def leaving_models(
+def closing_models(
     session: Session, trainers: Sequence[Heartbeat], held: Collection[ModelId]
 ) -> frozenset[ModelId]:
     """Of those that trainers list; `held`: models whose jobs are not over."""
