@@ -1,4 +1,4 @@
-"""Growing pauses between attempts at something that nothing will tell us about."""
+"""Growing pauses between retries where no event can wake us."""
 
 import random
 from collections.abc import Iterator

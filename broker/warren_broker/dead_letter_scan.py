@@ -1,4 +1,4 @@
-"""Looking at dead letters one at a time, so that no more than one body is in memory for it."""
+"""Scans dead letters one at a time, so that only one body is in memory."""
 
 import asyncio
 from collections.abc import AsyncIterable, Callable

@@ -1,4 +1,4 @@
-"""Env workers of a user's own: they reach a gateway, and no broker."""
+"""Remote env workers: a user's own, connected to a gateway in place of a broker."""
 
 from warren.errors import AuthenticationError
 from warren.settings import Settings

@@ -1,4 +1,4 @@
-"""What can be told of an environment without running it: the keys of its config, and its splits.
+"""An environment's config keys and splits, read from its source without running it.
 
 Invariant: nothing is imported, so that a worker may announce what it would only start for the first
 episode; the source is read and not run. What can't be told so (a constructor that is inherited from

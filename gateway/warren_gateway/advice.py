@@ -1,4 +1,4 @@
-"""What brings a worker that is missing: it depends on how this gateway's workers are started.
+"""How to start a missing worker, which depends on how this gateway's workers are started.
 
 Invariant: what is advised can be followed where it is read: a command that it names is whole, and
 starts what is missing.

@@ -1,4 +1,4 @@
-"""What is said of work that only drained workers could do."""
+"""Messages about work that only drained workers could do."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What is said of a base model that nobody holds, and a GPU worker loads or may load.
+"""Messages about base models that no worker holds and a GPU worker loads or may load.
 
 Workers load what a job waits for that no trainer holds. For a run that needs no
 trainer something is loaded that nobody samples or trains, within its owner's budget (`scheduling.load_budget`).

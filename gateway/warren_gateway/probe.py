@@ -1,4 +1,4 @@
-"""Is it there? Questions to the store and the broker that somebody waits for only so long."""
+"""Health probes of the store and the broker, with a deadline."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine

@@ -1,4 +1,4 @@
-"""Several things at once, until the first of them is over."""
+"""Runs coroutines concurrently until the first one ends."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -51,7 +51,7 @@ class RunOutcome(StrEnum):
     EVALUATED = "evaluated"
     """It was an evaluation alone."""
     NOTHING_LEARNED = "nothing_learned"
-    """It took steps, and none of them learned from rewards: no group told its episodes apart."""
+    """It took steps, and none of them learned from rewards: all groups had zero variance."""
     NOTHING_TO_DO = "nothing_to_do"
     """Its checkpoint had all the steps, or the reward, that its limits ask for."""
 

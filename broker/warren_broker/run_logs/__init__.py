@@ -1,1 +1,1 @@
-"""What the parts of the system say of the runs that they work for, on its way to these runs' logs."""
+"""Log lines of workers about runs, on their way to the logs of these runs."""

@@ -1,4 +1,4 @@
-"""From the lines of runs to their streams, beside the work.
+"""Sends log lines of runs to their streams, in the background.
 
 Invariants: who logs never waits, from whatever thread. What can't be sent is left out, and counted: a broker
 that is away, or a log that was deleted with its run, costs nothing but lines. Runs that were not heard of for

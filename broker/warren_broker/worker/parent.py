@@ -1,4 +1,4 @@
-"""What a process has from the one that started it: the end of a socket, and its end."""
+"""What a child process gets from its parent: a socket, and death with it."""
 
 import ctypes
 import os

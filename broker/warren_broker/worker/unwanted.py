@@ -1,4 +1,4 @@
-"""What nobody waits for any more: ended runs and cancelled episodes.
+"""Ended runs and cancelled episodes, whose work is dropped.
 
 News of them comes before, while and after their turns do, so they are remembered for a while: as
 many of each as `_N_REMEMBERED`. What is forgotten costs work that nobody reads, and nothing else.

@@ -80,7 +80,7 @@ class Looks:
         if digest(first) != digest(again):
             return bad(
                 "an episode that begins twice is the same",
-                "the second PUT with the same id shows otherwise; answer as to the first one",
+                "the second PUT with the same id shows something else; answer as to the first one",
             )
         return None
 

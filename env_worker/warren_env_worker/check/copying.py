@@ -1,4 +1,4 @@
-"""Does the answer stand in the prompt?
+"""Whether the prompt contains the answer.
 
 Two looks, each at several tasks. A demonstrated answer of one turn that is found in what was shown,
 where it is too long to be there by chance. And what a policy would find out by itself, for answers

@@ -94,7 +94,7 @@ def read_problems(source: BinaryIO, name: str) -> list[Problem]:
         there = [column for column in COLUMNS if column in file.schema_arrow.names]
         columns = file.read(columns=there).to_pydict()
     except (OSError, ValueError) as error:  # a broken file is a ValueError of pyarrow's
-        raise ConfigError(f"{name} can't be read: it is no whole parquet file") from error
+        raise ConfigError(f"{name} can't be read: it is not a complete parquet file") from error
     if len(there) < len(COLUMNS):
         raise ConfigError(f"{name} lacks the columns question and answer")
     rows = zip(*(columns[column] for column in COLUMNS), strict=True)

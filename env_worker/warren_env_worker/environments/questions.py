@@ -79,7 +79,9 @@ def _rows(path: Path, reach: Reach) -> Iterator[Mapping[str, object]]:
         except (OSError, ValueError) as error:  # a broken parquet file is a ValueError of pyarrow's
             if isinstance(error, ConfigError):
                 raise
-            raise ConfigError(f"{path} can't be read: it is no whole {path.suffix} file") from error
+            raise ConfigError(
+                f"{path} can't be read: it is not a complete {path.suffix} file"
+            ) from error
 
 
 def _parquet_rows(source: BinaryIO) -> Iterator[Mapping[str, object]]:

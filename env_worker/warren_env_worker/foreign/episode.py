@@ -73,7 +73,7 @@ class ForeignEpisode:
             for number, before in enumerate(self._answers):
                 if await self._answer(self._requests[number]) != before:
                     raise NotReplayable(
-                        f"its process was lost; played anew, it answered action {number} otherwise"
+                        f"its process was lost; replayed, it answered action {number} differently"
                     )
         return await self._answer(self._requests[-1])
 

@@ -1,4 +1,4 @@
-"""Asking a server again until it answers.
+"""Retries of requests to a server that is busy or away.
 
 A server that says that it is busy is waited for, as long as the caller may take; one that does not answer
 is given up after `patience_s`. Pauses grow up to `LONGEST_PAUSE_S`; a server that asks for a longer one gets it.

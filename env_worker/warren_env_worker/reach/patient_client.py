@@ -102,7 +102,7 @@ class PatientClient:
         except ServiceFailed as error:
             raise self.failed() from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            log.info("%s can't be had: %s", self.url, type(error).__name__)
+            log.info("%s can't be reached: %s", self.url, type(error).__name__)
             raise AskAgain(is_there=is_there) from error
 
     async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
@@ -118,7 +118,7 @@ class PatientClient:
             self._require_now(path, error.status, error.headers or {})
             raise self.failed() from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            log.info("%s can't be had: %s", self.url, type(error).__name__)
+            log.info("%s can't be reached: %s", self.url, type(error).__name__)
             raise AskAgain from error
 
     def _below(self, path: str) -> str:

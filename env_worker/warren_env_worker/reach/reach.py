@@ -186,7 +186,7 @@ class Reach:
     def require_command(self, command: Sequence[str]) -> None:
         if not (self.is_trusted or tuple(command) in self.commands):
             raise ConfigError(
-                f"command: {' '.join(command)} is none that this env worker's operator allows this run"
+                f"command: {' '.join(command)} is not allowed for this run by this env worker's operator"
             )
 
     def require_libraries(self, path: str) -> None:
@@ -198,7 +198,7 @@ class Reach:
     def require_image(self, image: str) -> None:
         if not (self.is_trusted or image in self.images):
             raise ConfigError(
-                f"image: {image} is none that this env worker's operator allows (sandbox.images)"
+                f"image: {image} is not allowed by this env worker's operator (sandbox.images)"
             )
 
     def _key(self, variable: str) -> tuple[str, tuple[str, ...] | None]:

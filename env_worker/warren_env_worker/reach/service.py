@@ -21,7 +21,7 @@ from warren.environment import ConfigError
 from warren_env_worker.reach.addresses import PublicResolver, is_public
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-FAILED = "it can't be had, or it failed"
+FAILED = "it can't be reached, or it failed"
 """All that is told of a request without a good answer."""
 _TRY_AGAIN = (429, 500, 502, 503, 504)
 
@@ -95,7 +95,7 @@ class Service:
         try:
             found = await resolver.resolve(host, port, socket.AF_UNSPEC)
         except OSError as error:
-            log.warning("%s can't be had: %s", self.url, type(error).__name__)
+            log.warning("%s can't be reached: %s", self.url, type(error).__name__)
             raise ServiceFailed(is_passing=True) from error
         return tuple(dict.fromkeys(each["host"] for each in found))
 
@@ -121,7 +121,7 @@ class ServiceSession:
                     raise ServiceFailed(is_passing=response.status in _TRY_AGAIN, pause_s=pause_s)
                 return orjson.loads(await content_of(response))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            log.warning("%s can't be had: %s", url, type(error).__name__)
+            log.warning("%s can't be reached: %s", url, type(error).__name__)
             raise ServiceFailed(is_passing=True) from error
         except ValueError as error:
             log.warning("%s answered with something else than JSON", url)

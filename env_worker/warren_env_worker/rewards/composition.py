@@ -97,7 +97,7 @@ async def _named(name: str, score: Awaitable[GivenT]) -> GivenT:
     try:
         return await score
     except RewardFailed as error:
-        reason = f"the reward {name} can't be had: {error}"
+        reason = f"the reward {name} failed: {error}"
         raise RewardFailed(reason, error.kind, is_retryable=error.is_retryable) from error
 
 

@@ -1,4 +1,4 @@
-"""Why something about an adapter can't be done; each says what and why."""
+"""Errors about adapters; each says what and why."""
 
 
 class NoSuchAdapter(LookupError):

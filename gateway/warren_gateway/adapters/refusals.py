@@ -1,4 +1,4 @@
-"""What is wrong about an adapter, as an answer."""
+"""Errors about adapters as HTTP answers."""
 
 from warren_gateway.adapters.problems import (
     AdapterInUse,

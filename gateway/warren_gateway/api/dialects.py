@@ -1,4 +1,4 @@
-"""Errors in the words of whoever reads them: each path has its clients."""
+"""Error bodies by API: each path answers in the format of its clients."""
 
 from pydantic import BaseModel
 

@@ -1,4 +1,4 @@
-"""Why something about a base model of a user's can't be done; each says what and why."""
+"""Errors about users' base models; each says what and why."""
 
 
 class NoSuchBaseModel(LookupError):

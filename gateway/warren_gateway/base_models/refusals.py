@@ -1,4 +1,4 @@
-"""What is wrong about a base model of a user's, as an answer."""
+"""Errors about users' base models as HTTP answers."""
 
 from warren_gateway.base_models.problems import (
     BaseModelInUse,

@@ -1,4 +1,4 @@
-"""What the owner of a run wants of it while it goes on: to finish, to save and be cancelled, to be paused.
+"""What a run's owner asks of it while it goes on: to finish, to save and be cancelled, to pause.
 
 Invariants: what is being done is stored with the change that began it, so whoever takes the run over goes on
 with it; a run that finishes, saves or pauses starts no episodes and takes no batch; it is paused, or cancelled, only

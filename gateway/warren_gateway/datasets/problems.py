@@ -1,4 +1,4 @@
-"""Why something about a data set can't be done; each says what and why."""
+"""Errors about data sets; each says what and why."""
 
 from warren_schemas.http import UploadProgress
 

@@ -1,4 +1,4 @@
-"""What can be wrong with requests to models that clients train, as HTTP answers."""
+"""Errors about models that clients train, as HTTP answers."""
 
 from warren_gateway.models.problems import (
     InvalidOp,

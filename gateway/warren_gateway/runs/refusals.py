@@ -1,4 +1,4 @@
-"""What is wrong about a run, or with a config, as an answer."""
+"""Errors about runs and configs as HTTP answers."""
 
 from warren_gateway.runs.changing import InvalidChange
 from warren_gateway.runs.checkpoints import UnusableCheckpoint

@@ -1,4 +1,4 @@
-"""Models that trainers are about to let go of: their runs are over, and the order to close them is on its way.
+"""Models that trainers are about to close: their runs are over, and the order is on its way.
 
 Their slots count as free, so that the next job's message is on its way meanwhile. Whichever trainer has room takes
 it, as ever.

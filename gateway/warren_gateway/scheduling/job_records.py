@@ -1,4 +1,4 @@
-"""The jobs that are not over, read as plain tuples: a thousand of them wait, and all are read at each decision."""
+"""Jobs as plain tuples: each decision reads all that are not over, perhaps a thousand."""
 
 import json
 from functools import lru_cache

@@ -1,12 +1,13 @@
 """Which of an environment's levels or tasks are trained on more often than others."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from warren_schemas.config.numbers import PositiveFloat
 from warren_schemas.text.written import Config
 
+SCORE_TEMPERATURE = 0.5
 MAX_IN_CURRICULUM = 1024
 """An estimate of each is stored with every decision."""
 
@@ -24,7 +25,13 @@ class Curriculum(Config):
     """An episode solves its task if its reward is at least this."""
     uniform: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Share of the draws in which all are as likely, so that none is forgotten; 1 draws without a curriculum."""
-    score_temperature: PositiveFloat = 0.5
+    score_temperature: PositiveFloat = SCORE_TEMPERATURE
     """How sharply the others prefer what is solved half the time: 1 draws in proportion to p (1 - p), less prefers more."""
     half_life_groups: PositiveFloat = 4.0
-    """After so many further groups of the same level or task, what a group has told counts half."""
+    """After so many further groups of the same level or task, a group's outcome counts half."""
+
+    @model_validator(mode="after")
+    def _prefers_something(self) -> Self:
+        if self.uniform == 1.0 and self.score_temperature != SCORE_TEMPERATURE:
+            raise ValueError("score_temperature has no effect with uniform: 1; leave it out")
+        return self

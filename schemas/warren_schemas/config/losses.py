@@ -112,7 +112,7 @@ class KlPenalty(Config):
     def _has_a_gradient(self) -> Self:
         if self.place == "loss" and self.estimator == "k1":
             raise ValueError(
-                "k1 in the loss has an expected gradient of 0, so it holds nothing back;"
+                "k1 in the loss has an expected gradient of 0, so it has no effect;"
                 " use k2 or k3, or place: reward"
             )
         return self

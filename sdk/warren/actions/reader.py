@@ -73,7 +73,9 @@ class ActionReader(Generic[ActionT]):
     def written(self, action: ActionT) -> str:
         """Words that are read as this action. Raises `TypeError` where a pattern says how they look."""
         if self._pattern is not None:
-            raise TypeError("how an action is written that a pattern reads, only its author knows")
+            raise TypeError(
+                "an action that a pattern reads can't be written automatically; write the text yourself"
+            )
         if not self._is_plain:
             return self._adapter.dump_json(action).decode()
         return _written(self._adapter.dump_python(action, mode="json"))

@@ -8,6 +8,6 @@ USAGE = 2
 UNREACHABLE = 3
 """The gateway does not answer, or not to this API key."""
 NOTHING_LEARNED = 4
-"""A run took all its steps, and none learned from rewards: no group told its episodes apart."""
+"""A run took all its steps, and none learned from rewards: all groups had zero variance."""
 INTERRUPTED = 130
 """Ctrl-C."""

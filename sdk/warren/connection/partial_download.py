@@ -1,4 +1,4 @@
-"""The folder of a download that is not whole yet: of which run and version it is, and what has come.
+"""The folder of a partial download: of which run and version it is, and what has come.
 
 Invariants
 - A note in the folder says what it is of before the first byte of a file is there, so bytes of two versions are

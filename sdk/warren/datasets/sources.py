@@ -137,7 +137,9 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
     except ValueError as error:  # a broken parquet file is a ValueError of pyarrow's
         if isinstance(error, ConfigurationError | WrongLine):
             raise
-        raise ConfigurationError(f"{path} can't be read: it is no whole parquet file") from error
+        raise ConfigurationError(
+            f"{path} can't be read: it is not a complete parquet file"
+        ) from error
 
 
 def _line(row: dict[str, Any], number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the process that hosts a run's episodes finds the one that plays them: at a socket, which a token names."""
+"""The socket, named by a token, at which hosted episodes reach the process that plays them."""
 
 import tempfile
 from pathlib import Path

@@ -95,7 +95,7 @@ class Context:
     def _lent(self, error: type[Exception]) -> HostServices:
         if self.host_services is None:
             raise error(
-                "nobody lends this episode a sandbox or the verifier: an env worker does, and so does"
+                "this episode has no sandbox or verifier: env workers provide them, and so does"
                 " warren.testing.play where it is installed (pip install 'warren-rl[env]')"
             )
         return self.host_services

@@ -1,4 +1,4 @@
-"""What an episode may ask of whoever hosts it.
+"""The protocol of host services: what an episode may ask for.
 
 Invariants: what is opened here ends with the episode, also where its process is killed; it is held to what the run's
 owner may reach by the operator's policy, as what a config names is.

@@ -1,4 +1,4 @@
-"""Asking a gateway that is away for a while, or busy, again and again."""
+"""Retries while the gateway is away or busy."""
 
 import asyncio
 import time

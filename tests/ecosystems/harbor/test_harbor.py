@@ -187,7 +187,7 @@ async def test_an_operator_says_where_tasks_lie_and_which_agents_there_are(tmp_p
             ("/etc", {}, "no such folder below"),
             ("tasks/train", {"agent": "one_word:OneWord"}, "is no agent"),
             ("tasks/train", {"agent": "claude-code"}, "allows shell, terminus-2"),
-            ("tasks/train", {"sandbox": "docker"}, "docker is none that"),
+            ("tasks/train", {"sandbox": "docker"}, "docker is not allowed"),
         ):
             answer = await episode(host, Path(folder), **config).reset()
             assert isinstance(answer, Refused), answer

@@ -158,7 +158,7 @@ async def test_under_a_policy_tasks_are_those_that_are_listed() -> None:
             ({}, "tasks of installed packages alone"),
             ({"task": "other/task"}, "other:task is no task"),
             ({"task": "listed/task", "arguments": {"x": ["a"]}}, "numbers and texts alone"),
-            ({"task": "listed/task", "sandbox": "docker"}, "docker is none that"),
+            ({"task": "listed/task", "sandbox": "docker"}, "docker is not allowed"),
         ):
             answer = await episode(host, "sums", **config).reset()
             assert isinstance(answer, Refused), answer

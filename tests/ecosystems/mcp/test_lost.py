@@ -62,7 +62,7 @@ async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
     await told(player, call("pid"))
     await _kill_stdio_servers()
     failed(
-        await player.step(call("pid")), FailureKind.NOT_REPLAYABLE, "answered action 1 otherwise"
+        await player.step(call("pid")), FailureKind.NOT_REPLAYABLE, "answered action 1 differently"
     )
     dying = episode(host, questions, STDIO)
     await dying.reset()

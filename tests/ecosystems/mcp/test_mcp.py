@@ -133,7 +133,9 @@ async def test_a_call_that_takes_too_long_is_told_and_a_server_that_hangs_fails(
     assert ended.metrics["tool_timeouts"] == 1.0
     hung = episode(host, questions, STDIO, call_s=0.5, patience_s=1.0)
     await hung.reset()
-    failed(await hung.step(call("hang")), FailureKind.ENVIRONMENT_ERROR, "shop: it can't be had")
+    failed(
+        await hung.step(call("hang")), FailureKind.ENVIRONMENT_ERROR, "shop: it can't be reached"
+    )
 
 
 @not_in_ci
@@ -145,7 +147,7 @@ async def test_secrets_are_sent_as_headers_and_variables(
     failed(
         await episode(host, questions, of).reset(),
         FailureKind.ENVIRONMENT_ERROR,
-        "shop: it can't be had, or it failed",
+        "shop: it can't be reached, or it failed",
     )
     player = episode(host, questions, of | {"key_variable": SECRET})
     assert (await told(player, call("price", article="tea")))[1] == ["3"]
@@ -168,7 +170,7 @@ async def test_a_busy_server_is_asked_again_and_a_redirect_is_not_followed(
     failed(
         await episode(host, questions, http(servers["moved"])).reset(),
         FailureKind.ENVIRONMENT_ERROR,
-        "shop: it can't be had, or it failed",
+        "shop: it can't be reached, or it failed",
     )
 
 
@@ -195,7 +197,11 @@ async def test_under_a_policy_what_is_not_listed_is_not_reached(
         for of, kind, reason in (
             (STDIO, FailureKind.ENVIRONMENT_CONFIG, "none that this env worker's operator allows"),
             (http(servers["busy"]), FailureKind.ENVIRONMENT_CONFIG, "no service that"),
-            (http(servers["stateless"]), FailureKind.ENVIRONMENT_ERROR, "shop: it can't be had"),
+            (
+                http(servers["stateless"]),
+                FailureKind.ENVIRONMENT_ERROR,
+                "shop: it can't be reached",
+            ),
         ):
             failed(await episode(host, questions, of).reset(), kind, reason)
     listed["services"][0]["private"] = True

@@ -119,7 +119,7 @@ async def test_what_is_asked_twice_while_a_part_is_at_work_is_answered_once_each
         (
             FunctionReward(function=f"{HERE}:raises"),
             FailureKind.REWARD_FAILED,
-            "the reward raises can't be had: .*ZeroDivisionError",
+            "the reward raises failed: .*ZeroDivisionError",
             True,
         ),
         (
@@ -131,7 +131,7 @@ async def test_what_is_asked_twice_while_a_part_is_at_work_is_answered_once_each
         (
             CodeReward(code="def reward(response): return 1 / 0"),
             FailureKind.REWARD_FAILED,
-            "the reward code0 can't be had",
+            "the reward code0 failed",
             True,
         ),
         (
@@ -143,7 +143,7 @@ async def test_what_is_asked_twice_while_a_part_is_at_work_is_answered_once_each
         (
             ServiceReward(url="http://127.0.0.1:1/", tries=1),
             FailureKind.REWARD_FAILED,
-            "it can't be had, or it failed",
+            "it can't be reached, or it failed",
             True,
         ),
     ],

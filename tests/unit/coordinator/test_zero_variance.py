@@ -26,7 +26,7 @@ def test_it_is_told_with_what_is_known_after_as_many_steps_as_the_config_says() 
     world.drive(0.0)
     told = warnings(world)
     assert [text.split()[0] for text in told] == ["3", "6", "12"]
-    assert "no group told its episodes apart" in told[0]
+    assert "all their groups had zero variance" in told[0]
     assert "all 8 episodes got the reward 0.000" in told[0]
     assert "in 2 of 2 groups all answers were the same, token by token" in told[0]
     assert "sampling.temperature (1)" in told[0] and "algorithm.group_size (4)" in told[0]
@@ -54,7 +54,7 @@ def test_a_run_without_an_update_does_not_end_as_a_success(chaos: float) -> None
     last = world.events[-1].body
     assert isinstance(last, StateChanged) and last.reason is not None
     assert (last.state, last.outcome) == (RunState.COMPLETED, RunOutcome.NOTHING_LEARNED)
-    assert last.reason.startswith("no group told its episodes apart in 6 steps")
+    assert last.reason.startswith("all groups had zero variance in 6 steps")
     with Session(world.engine) as session:
         row = session.get_one(Run, world.run)
         assert row.error is None and row.result is not None

@@ -266,7 +266,7 @@ ROWS: list[Row] = [
     *_of(
         "starts", probes.run, CURRICULUM, environments__curriculum__n=9,
         environments__curriculum__over="tasks", environments__curriculum__solved_at=-9.0,
-        environments__curriculum__uniform=1.0, environments__curriculum__score_temperature=5.0,
+        environments__curriculum__uniform=0.99, environments__curriculum__score_temperature=5.0,
         environments__curriculum__half_life_groups=0.1,
     ),
     *_of("starts", probes.run, environments__rewards__kind={"kind": "own"}),

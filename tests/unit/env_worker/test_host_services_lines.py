@@ -32,9 +32,9 @@ def test_where_nothing_is_lent_the_context_says_so() -> None:
     context = Context.derive(1)
     with pytest.raises(SandboxFailed, match=r"pip install 'warren-rl\[env\]'"):
         context.python("1")
-    with pytest.raises(SandboxFailed, match="nobody lends"):
+    with pytest.raises(SandboxFailed, match="no sandbox or verifier"):
         context.sandbox()
-    with pytest.raises(VerificationFailed, match="nobody lends"):
+    with pytest.raises(VerificationFailed, match="no sandbox or verifier"):
         context.verify("1", "1")
 
 

@@ -26,6 +26,12 @@ def config(
         ({"n": 4, "uniform": 0.0}, {}, {}, "greater than 0"),
         ({"n": 2000}, {}, {}, "less than or equal to 1024"),
         (
+            {"n": 4, "uniform": 1.0, "score_temperature": 1.0},
+            {},
+            {},
+            "score_temperature has no effect with uniform: 1",
+        ),
+        (
             TASKS,
             {"splits": {"train": {"num_samples": 32}}},
             {},

@@ -1,4 +1,4 @@
-"""The questions and orders of which declaring is made, each one exchange with the server."""
+"""Single declare and inspect calls to the server."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

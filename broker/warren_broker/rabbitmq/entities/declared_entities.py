@@ -1,4 +1,4 @@
-"""Declaring, deleting and measuring what is at the server.
+"""What this client has declared at the server: declared again after a reconnect, deleted, measured.
 
 Invariants:
 - What this client has declared is declared again after every reconnect until it is deleted through

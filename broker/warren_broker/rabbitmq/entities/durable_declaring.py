@@ -1,4 +1,4 @@
-"""Making queues and streams, each of which is ready when it would survive the death of the server.
+"""Declares queues and streams, and waits until each would survive a crash of the server.
 
 Invariants:
 - What is new at the server is ready at the age of `durable_after_s`: RabbitMQ 3.10, killed before it has written

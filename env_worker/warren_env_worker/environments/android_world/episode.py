@@ -160,10 +160,10 @@ class AndroidEpisode:
         if self._playing is None:
             begun = await self._begin()
             if (begun.goal, begun.screen.digest) != self._first:
-                raise self._differs("begun anew on another, the task")
+                raise self._differs("restarted on another one, the task")
             for number, (action, digest) in enumerate(self._done, 1):
                 if (await self._once(action)).screen.digest != digest:
-                    raise self._differs(f"played anew on another, action {number}")
+                    raise self._differs(f"replayed on another one, action {number}")
         assert self._playing is not None  # `_begin` sets it
         await self._require_ours(self._playing)
         return self._playing
@@ -188,9 +188,11 @@ class AndroidEpisode:
             n_combinations = await playing.server.n_combinations(task_type)
             goal = await playing.server.goal(playing.task.named)
         except Refused as error:
-            raise SlotLost("it has another task: it was started anew, say") from error
+            raise SlotLost(
+                "it has another task: it was restarted, or another client uses it"
+            ) from error
         if (n_combinations, goal) != (playing.task.n_combinations, playing.task.goal):
-            raise SlotLost("it has another task: it was started anew, say")
+            raise SlotLost("it has another task: it was restarted, or another client uses it")
 
     async def _scored(self) -> float:
         playing = await self._there()
@@ -205,4 +207,4 @@ class AndroidEpisode:
         return score
 
     def _differs(self, what: str) -> NotReplayable:
-        return NotReplayable(f"a server was lost; {what} looks otherwise ({self._pool.reasons})")
+        return NotReplayable(f"a server was lost; {what} looks different ({self._pool.reasons})")

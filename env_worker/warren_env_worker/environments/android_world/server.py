@@ -166,7 +166,7 @@ class AndroidServer:
             async with self._client.response(method, asked, body, None, answer_s) as response:
                 content = await content_of(response, most)
         except AskAgain as error:
-            raise SlotLost("it can't be had, or it hangs") from error
+            raise SlotLost("it can't be reached, or it hangs") from error
         except ValueError as error:
             raise SlotLost(f"its answer to {path} is too long") from error
         if response.status == 200:

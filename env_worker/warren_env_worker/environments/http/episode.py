@@ -116,10 +116,10 @@ class HttpEpisode:
     async def _rebuild(self) -> None:
         if digest(await self._begin()) != self._first:
             raise NotReplayable(
-                f"{self._server.url} lost the episode; begun anew, it shows otherwise"
+                f"{self._server.url} lost the episode; begun again, it shows something else"
             )
         for turn, (action, before) in enumerate(self._steps, 1):
             if digest(await self._once(turn, action)) != before:
                 raise NotReplayable(
-                    f"{self._server.url} lost the episode; played anew, it answers turn {turn} otherwise"
+                    f"{self._server.url} lost the episode; replayed, it answers turn {turn} differently"
                 )

@@ -223,7 +223,7 @@ class Server:
         return self._transport is not None and self._transport.has_session
 
     def _failed(self) -> McpFailed:
-        return McpFailed(f"{self._name}: it can't be had, or it failed")
+        return McpFailed(f"{self._name}: it can't be reached, or it failed")
 
 
 def plain(block: Any) -> dict[str, Any]:

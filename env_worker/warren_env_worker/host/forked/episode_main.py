@@ -1,4 +1,4 @@
-"""What a forked process does: it plays episodes in the way that their class asks for."""
+"""Main function of a forked process: plays episodes as their class asks for."""
 
 import asyncio
 import socket

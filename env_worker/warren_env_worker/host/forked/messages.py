@@ -1,4 +1,4 @@
-"""What an episode's process says to the fork server: answers, and that an episode is closed."""
+"""Messages of an episode's process to the fork server: answers, and that an episode is closed."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Steps that teach nothing: in every group all members did equally well.
+"""Zero-variance steps: warnings about them, and the limit that ends the run.
 
 Such a step makes no update, but for that of an entropy bonus or a KL penalty. A few are normal; many in a row mean that the rewards, the format or the
 sampling must be looked at, so they are told of with what is known of them, and can end the run.
@@ -35,8 +35,8 @@ def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) 
     )
     if rest == 0 and times.bit_count() == 1:
         message = (
-            f"{state.learning.batches.n_zero_variance} steps in a row learned nothing from rewards: no group told its"
-            f" episodes apart. In the last one {state.learning.batches.zero_variance_facts}. {advice(state)}"
+            f"{state.learning.batches.n_zero_variance} steps in a row learned nothing from rewards: all their groups"
+            f" had zero variance. In the last one {state.learning.batches.zero_variance_facts}. {advice(state)}"
         )
         alarms.tell(state, AlarmName.ZERO_VARIANCE, message)
 

@@ -1,4 +1,4 @@
-"""What came of a run that completed, in a word for programs and a sentence for people.
+"""The outcome of a completed run: a value for programs and a sentence for people.
 
 Invariant: a run that took steps and learned nothing from rewards is never told as one that was trained; what was
 before a resumption counts for the run that did it.
@@ -62,7 +62,7 @@ def _nothing_learned(state: CoordinatorState) -> str:
     )
     ended = f" and limits.stop_after_zero_variance_steps ({most}) ended the run" if is_cut else ""
     return (
-        f"no group told its episodes apart in {steps}, so nothing was learned from rewards{ended}. In the last one"
+        f"all groups had zero variance in {steps}, so nothing was learned from rewards{ended}. In the last one"
         f" {state.learning.batches.zero_variance_facts}. {zero_variance.advice(state)}"
     )
 
@@ -76,8 +76,8 @@ def _ended_early(state: CoordinatorState) -> str | None:
         return f"{where}: the reward has reached limits.stop_at_reward ({limits.stop_at_reward:g})"
     if zero_variance.is_enough(state.config.limits, state.learning):
         return (
-            f"{where}: {state.learning.batches.n_zero_variance} steps in a row learned nothing, for no group"
-            f" told its episodes apart. In the last one {state.learning.batches.zero_variance_facts}."
+            f"{where}: {state.learning.batches.n_zero_variance} steps in a row learned nothing, as all their"
+            f" groups had zero variance. In the last one {state.learning.batches.zero_variance_facts}."
             f" {zero_variance.advice(state)}"
         )
     if state.obeying is Wish.FINISH:

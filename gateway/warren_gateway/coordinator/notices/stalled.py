@@ -1,4 +1,4 @@
-"""A run of which nothing moves says what it waits for, whatever the cause.
+"""Stalled runs: after a while without progress a run says what it waits for.
 
 It moves when an episode ends, an op is answered, a step or a stage is done, or something of a recording
 is read. Invariant: what is told is a function of what the coordinator knows, so no cause needs to be

@@ -1,4 +1,4 @@
-"""What a replay says of a recording that can't be read on, and what to do about it."""
+"""Why the recording of a replay can't be read further, and what to do about it."""
 
 from warren_broker.port import FromTime
 from warren_gateway.coordinator.replaying.files import Archived

@@ -1,4 +1,4 @@
-"""When nothing works: the first failure is told at once, and a run that is in vain ends.
+"""Failure limits: the first failure is reported at once, and a run whose groups all fail ends.
 
 A run goes on after failures. It ends once `limits.failed_groups` groups in a row came to nothing.
 A call that hangs takes its whole time limit, and each member is tried several times; so, as long as

@@ -1,4 +1,4 @@
-"""What makes the process of a base model's sampler: tests make others."""
+"""What makes the process of a base model's sampler; tests pass others."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportPrivateImportUsage=false
-"""How a rank that was started finds the others."""
+"""Joins a rank to its process group."""
 
 from datetime import timedelta
 

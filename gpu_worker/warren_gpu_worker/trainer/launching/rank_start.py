@@ -1,4 +1,4 @@
-"""The beginning of a process that torchrun's agent has started.
+"""Entry point of a rank's process, which torchrun's agent starts.
 
 Invariant: importing this module is quick: the agent, which must name it, trains nothing.
 """

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportPrivateImportUsage=false
-"""Where the ranks of a model meet: a store of c10d, in the agent of the machine that talks to the broker.
+"""The rendezvous of a model's ranks: a store of c10d, in the agent of the machine that talks to the broker.
 
 Invariants:
 - Each life of that agent has a store of its own and starts ranks once, so nothing is left of those before.

@@ -1,4 +1,4 @@
-"""What a trainer says of itself in its heartbeats."""
+"""Heartbeats of a trainer."""
 
 import os
 import socket

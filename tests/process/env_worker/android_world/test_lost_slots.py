@@ -81,7 +81,9 @@ async def test_an_episode_whose_screens_differ_elsewhere_fails_by_name() -> None
         (other,) = [phone for phone in servers if phone is not lost]
         await other.switch(flickers=True)
         await lost.kill()
-        with pytest.raises(NotReplayable, match="begun anew on another, the task looks otherwise"):
+        with pytest.raises(
+            NotReplayable, match="restarted on another one, the task looks different"
+        ):
             await episode.do(told("complete"))
 
 

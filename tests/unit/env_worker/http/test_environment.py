@@ -120,7 +120,9 @@ async def test_a_lost_episode_that_goes_otherwise_is_not_replayable(n_steps: int
             await environment.step("a")
         server.lose_episodes()
         server.offset = 100
-        with pytest.raises(NotReplayable, match="lost the episode; begun anew, it shows otherwise"):
+        with pytest.raises(
+            NotReplayable, match="lost the episode; begun again, it shows something else"
+        ):
             await environment.step("bb")
         await environment.close()
 
@@ -145,7 +147,7 @@ class Forgetful(dict[str, list[dict[str, Any]]]):
     ("fault", "error", "told"),
     [
         ("raised", ServerFailed, "it raised"),
-        ("raised mutely", ServerFailed, "it can't be had, or it failed"),
+        ("raised mutely", ServerFailed, "it can't be reached, or it failed"),
         ("refused", ConfigError, "it refused"),
     ],
 )
@@ -178,7 +180,7 @@ async def test_an_answer_that_is_not_of_the_protocol_says_where(
 async def test_nobody_there_fails_after_the_patience() -> None:
     async with FakeEnvServer().serving() as url:
         pass
-    with pytest.raises(ServerFailed, match="can't be had"):
+    with pytest.raises(ServerFailed, match="can't be reached"):
         await opened(url, patience_s=0.1)
 
 

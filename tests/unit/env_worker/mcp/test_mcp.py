@@ -108,5 +108,5 @@ def test_a_command_is_listed_letter_by_letter_and_for_its_owners() -> None:
     rule = {"command": command, "owners": ["ann"]}
     Reached("a", StdioServer(command=command), reach(commands=[rule]))
     for owner, asked in (("bob", command), ("ann", (*command, "-v")), ("ann", command[:2])):
-        with pytest.raises(ConfigError, match="none that this env worker's operator allows"):
+        with pytest.raises(ConfigError, match="is not allowed for this run by this env worker"):
             Reached("a", StdioServer(command=asked), reach(owner=owner, commands=[rule]))

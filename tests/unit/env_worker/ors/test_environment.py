@@ -152,7 +152,7 @@ async def test_a_server_that_is_away_fails_the_episode_after_its_patience() -> N
     async with server.serving() as url:
         environment = await opened(url, patience_s=0.01)
         await environment.step(LOOK)
-    with pytest.raises(OrsFailed, match="it can't be had, or it failed"):
+    with pytest.raises(OrsFailed, match="it can't be reached, or it failed"):
         await environment.step(LOOK)
     await environment.close()
 

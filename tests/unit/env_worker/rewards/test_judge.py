@@ -162,8 +162,8 @@ async def test_a_busy_judge_and_one_without_a_score_are_asked_again(failing: Ans
 @pytest.mark.parametrize(
     ("answer", "n_asked", "reason"),
     [
-        (status(500), 2, "it can't be had, or it failed"),
-        (status(401), 1, "it can't be had, or it failed"),
+        (status(500), 2, "it can't be reached, or it failed"),
+        (status(401), 1, "it can't be reached, or it failed"),
         (saying("hm"), 2, r"m gave no score \(score: number\), asked 2 times"),
         (no_choices, 1, "did not answer as a chat"),
     ],

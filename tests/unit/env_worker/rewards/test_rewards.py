@@ -27,7 +27,7 @@ from warren_schemas.config import (
 )
 from warren_schemas.errors import ConfigurationError
 
-FAILED = "it can't be had, or it failed"
+FAILED = "it can't be reached, or it failed"
 HERE = "tests.unit.env_worker.rewards.functions"
 SCORED = Scored((ChatMessage(role="user", content="?"),), "four words of mine", "42", 1.0, "gsm8k")
 

@@ -148,7 +148,7 @@ async def test_a_wrong_pair_is_refused(
     [
         ("rows.txt", "{}\n", "must end in .jsonl or .parquet"),
         ("rows.jsonl", "", "has no rows"),
-        ("rows.parquet", "nonsense", "no whole parquet file"),
+        ("rows.parquet", "nonsense", "not a complete parquet file"),
         ("rows.jsonl", json.dumps({"a": "b" * 300_000}), "at most 262144 can be sent"),
     ],
 )

@@ -1,4 +1,4 @@
-"""How the machines over which vLLM is spread find each other, before vLLM's own start on several machines.
+"""Rendezvous of the machines over which vLLM is spread, before vLLM's own start on several nodes.
 
 The one that talks to the broker listens at `rendezvous`; each of the others says what it has, and is told the settings
 and its place (`nnodes`, `node_rank`, `master_addr`, `master_port` of vLLM). The connection stays: its end is how one
