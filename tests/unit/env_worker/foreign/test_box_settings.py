@@ -8,7 +8,7 @@ from warren.environment import ConfigError
 from warren_env_worker.environments.android_world.environment import AndroidWorld
 from warren_env_worker.environments.harbor.environment import Harbor
 from warren_env_worker.environments.inspect_ai.environment import InspectAi
-from warren_env_worker.foreign.box.walls import USUAL, USUAL_DISK_MIB
+from warren_env_worker.foreign.box.bubblewrap import USUAL, USUAL_DISK_MIB
 from warren_env_worker.reach.reach import TRUSTED, Reach, acting
 from warren_schemas.agent_box import Box
 
