@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from warren_schemas.agent_box import Box
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.environment import SecretName
 from warren_schemas.config.sandbox import (
@@ -23,7 +22,8 @@ from warren_schemas.config.sandbox import (
     Processes,
 )
 from warren_schemas.fields.paths import AbsolutePath, absolute
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.agent_box import Box
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 EVERYBODY = "*"
 """As an owner: all of them. As an environment: all of them."""

@@ -104,9 +104,6 @@ if TYPE_CHECKING:
     )
     from warren_schemas import config as _config
     from warren_schemas import http as _http
-    from warren_schemas.agent_box import (
-        Box,
-    )
     from warren_schemas.check import (
         RunCheck,
         RunEstimate,
@@ -129,6 +126,9 @@ if TYPE_CHECKING:
         FolderView,
     )
     from warren_schemas.http import *
+    from warren_schemas.isolation.agent_box import (
+        Box,
+    )
     from warren_schemas.openai.generate import (
         SamplingParams,
     )
@@ -232,7 +232,7 @@ _HOMES = {
     "warren.trainable.future": ("Future",),
     "warren.trainable.model": ("TrainableModel",),
     "warren.version": ("__version__",),
-    "warren_schemas.agent_box": ("Box",),
+    "warren_schemas.isolation.agent_box": ("Box",),
     "warren_schemas.check": ("RunCheck", "RunEstimate", "RunExpectation"),
     "warren_schemas.events": (
         "EvaluationCompleted", "Phase", "RunEventBody", "RunState", "StateChanged", "StepCompleted",

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 from aiohttp import WSMsgType, web
 
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 NAMESPACE = "sandboxes"
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from warren.environment import ConfigError
 from warren_env_worker.host.protocol import Call, pack, unpack
 from warren_env_worker.host.request import start_of
 from warren_env_worker.reach.granting import granted as reach_of
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 from warren_schemas.operator_policy import OperatorPolicy
 
 MOST = Box(memory_mib=512, processes=16, readable=("/opt/tools",))

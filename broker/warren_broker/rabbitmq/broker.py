@@ -108,9 +108,7 @@ class RabbitBroker:
         await self._sending.start(timeout_s=timeout_s)
         await self._receiving.start(timeout_s=timeout_s)
         await self._declared.ensure(self._entities.base())
-        self._keeping_declared = asyncio.create_task(
-            self._declared.keep(), name="declared entities"
-        )
+        self._keeping_declared = asyncio.create_task(self._declared.keep(), name="declared")
 
     async def declare(self, *addresses: Address) -> None:
         self._check_open()

@@ -7,7 +7,7 @@ Those are told before an episode is taken; what holds for an episode is decided 
 from typing import Any
 
 from warren.environment import ConfigError, Env
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 from warren_schemas.operator_policy import OperatorPolicy
 
 

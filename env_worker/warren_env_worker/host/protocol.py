@@ -17,12 +17,12 @@ import orjson
 from warren.environment import Sampled
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.reach.sealed import NOTHING, Sealed
-from warren_schemas.agent_box import Box
 from warren_schemas.base import Frozen
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.datasets.order import Order
 from warren_schemas.episode import FailureKind
 from warren_schemas.images import MediaType
+from warren_schemas.isolation.agent_box import Box
 
 Config = dict[str, object]
 Role = Literal["system", "user", "assistant", "tool"]

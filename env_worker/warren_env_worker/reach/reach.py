@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from warren.environment import ConfigError
 from warren_env_worker.reach.files import folder_below, open_below
 from warren_env_worker.reach.secrets import value_of
-from warren_schemas.agent_box import Box
 from warren_schemas.fields.secret_variables import PREFIX
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.agent_box import Box
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 if TYPE_CHECKING:  # an HTTP client is heavy: only for who asks a service
     from warren_env_worker.reach.service import Service

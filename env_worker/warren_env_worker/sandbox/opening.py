@@ -24,7 +24,7 @@ from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_env_worker.sandbox.remote import RemoteSandbox, run_code_url
 from warren_env_worker.sandbox.spares import Spares, Waiting
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 AUTOMATIC = ("bubblewrap", "landlock", "monty")
 """In the order in which they are tried, for settings without an image."""

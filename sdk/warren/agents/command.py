@@ -28,7 +28,7 @@ from typing import ClassVar, Generic
 from warren.agents.environment import Agent, AgentEnv, AgentFailed
 from warren.agents.output import read_output
 from warren.environment import TaskT
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 SUBREAPER = Path(__file__).with_name("subreaper.py")
 _SHOWN_CHARS = 200

@@ -11,7 +11,7 @@ from warren.host_services.protocol import HostServices, SandboxSession
 from warren.host_services.reply import Reply
 from warren.host_services.settings import SandboxSettings
 from warren.host_services.verdict import AnswerForm, Verdict, VerificationFailed
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 DEFAULT_SANDBOX = SandboxSettings()
 

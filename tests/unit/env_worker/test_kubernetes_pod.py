@@ -18,7 +18,7 @@ from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.kubernetes.pod import greeting, pod_of
 from warren_env_worker.sandbox.kubernetes.status import Pod
 from warren_env_worker.sandbox.opening import Sandboxes
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 from warren_schemas.operator_policy import OperatorPolicy
 
 PLACE = Kubernetes(namespace="boxes")
@@ -110,7 +110,7 @@ def test_a_policy_names_the_namespace_and_an_episodes_process_is_told() -> None:
         reach = granted(policy, spec("cells")).reach
         assert reach.kubernetes == PLACE
         assert Reach.unpacked(orjson.loads(packed({"reach": reach})[4:])["reach"]) == reach
-    with pytest.raises(ConfigError, match=r"image: python:3\.12 is none that"):
+    with pytest.raises(ConfigError, match=r"image: python:3\.12 is not allowed"):
         Sandboxes(SETTINGS, granted(listed, spec("cells")).reach)
 
 

@@ -34,8 +34,8 @@ from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.reach.reach import current
-from warren_schemas.agent_box import Box
 from warren_schemas.ids import MAX_TASK_ID_CHARS
+from warren_schemas.isolation.agent_box import Box
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 _AGENTS = ("shell", "terminus-2")

@@ -37,10 +37,10 @@ from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.reach.reach import current
-from warren_schemas.agent_box import Box
 from warren_schemas.base import Frozen
 from warren_schemas.fields.secret_variables import SecretVariable
 from warren_schemas.ids import MAX_TASK_ID_CHARS
+from warren_schemas.isolation.agent_box import Box
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 _NAMED = re.compile(r"([A-Za-z0-9][\w-]*)/([A-Za-z0-9][\w-]*)", re.ASCII)

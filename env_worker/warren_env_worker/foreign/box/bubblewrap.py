@@ -19,7 +19,7 @@ from warren.isolation.archives import archive
 from warren.isolation.errors import CannotIsolate
 from warren.isolation.syscalls import INTERNET, filter_program
 from warren_env_worker.reach.reach import Reach
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 _MAIN = "warren_env_worker.foreign.box.inside"
 _OF_SDK = ("warren.agents.box.inside", "warren.agents.subreaper")

@@ -21,7 +21,7 @@ from warren.host_services.cells import SandboxFailed
 from warren_broker.worker.credentials import harmless_variables
 from warren_env_worker.sandbox.kubernetes.pod import CONTAINER, LABELS, START_S
 from warren_env_worker.sandbox.kubernetes.status import Event, Pod, Pods
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 MAX_EVENT_BYTES = 4 << 20
 """Of one line of a watch."""

@@ -25,7 +25,7 @@ from warren_env_worker.sandbox.containers import (
     as_text,
 )
 from warren_env_worker.sandbox.plan import limits_as_text
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 CONTAINER = "sandbox"
 LABELS = {

@@ -18,7 +18,7 @@ from warren_env_worker.sandbox.kubernetes.pod import greeting, new_name, pod_of
 from warren_env_worker.sandbox.kubernetes.status import Pod
 from warren_env_worker.sandbox.plan import Plan
 from warren_env_worker.sandbox.process import ProcessSandbox
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 PENDING = timedelta(hours=1)
 """A pod that waits for longer has nobody any more."""

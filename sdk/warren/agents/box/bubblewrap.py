@@ -23,7 +23,7 @@ from warren.isolation.archives import archive, descriptor_of
 from warren.isolation.errors import CannotIsolate
 from warren.isolation.syscalls import INTERNET, filter_program
 from warren.isolation.users import as_nobody
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 REWARD = "/tmp/warren/reward"
 MIB = 1 << 20

@@ -10,7 +10,7 @@ from warren.agents.box.bubblewrap import boxed, variables
 from warren.environment import ConfigError
 from warren.isolation.errors import CannotIsolate
 from warren.settings import warren_home
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 _TRIAL_S = 30.0
 _PORT = 1024

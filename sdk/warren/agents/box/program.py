@@ -20,7 +20,7 @@ import orjson
 from warren.agents.box.bubblewrap import REWARD, boxed, variables
 from warren.agents.box.inside import Report
 from warren.agents.output import read_output
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 if TYPE_CHECKING:
     from warren.agents.endpoint import Endpoint

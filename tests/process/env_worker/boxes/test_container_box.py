@@ -9,7 +9,7 @@ from tests.support.processes import children, kill_and_wait
 
 from warren_env_worker.foreign.box.bubblewrap import isolation
 from warren_env_worker.foreign.programs.box import Box, BoxLost, Ended, packed_as
-from warren_schemas.agent_box import Box as Limits
+from warren_schemas.isolation.agent_box import Box as Limits
 
 pytestmark = pytest.mark.server
 SMALL = Limits(memory_mib=96, processes=12)

@@ -16,8 +16,8 @@ from warren.errors import ConfigurationError
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.reach.policy_file import policy_of
-from warren_schemas.agent_box import Box
 from warren_schemas.episode import FailureKind
+from warren_schemas.isolation.agent_box import Box
 from warren_schemas.operator_policy import TRUSTING, AgentRules, OperatorPolicy
 
 AGENTS = "tests.support.boxed_agents"

@@ -20,7 +20,7 @@ from tests.support.unprivileged import run_as_nobody
 
 from warren.agents.box.offering import require_boxes
 from warren.environment import ConfigError
-from warren_schemas.agent_box import Box
+from warren_schemas.isolation.agent_box import Box
 
 VARIABLE, OUTSIDE = "NOT_FOR_AGENTS", "outside.txt"
 SPY = 'python3 -c "$SPIES"'

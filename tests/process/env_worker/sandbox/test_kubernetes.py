@@ -18,7 +18,7 @@ from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.kubernetes.cluster import Deadlines
 from warren_env_worker.sandbox.kubernetes.session import KubernetesSandbox
 from warren_env_worker.sandbox.opening import Sandboxes
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 pytestmark = several_waits
 
@@ -30,7 +30,7 @@ HOLD = """
 import asyncio, sys
 from warren.host_services import SandboxSettings
 from warren_env_worker.sandbox.kubernetes.session import KubernetesSandbox
-from warren_schemas.kubernetes import Kubernetes
+from warren_schemas.isolation.kubernetes import Kubernetes
 
 async def main():
     place, settings = Kubernetes.model_validate_json(sys.argv[1]), SandboxSettings(image="python:3.12")

@@ -27,7 +27,7 @@ from warren_schemas.config import (
 )
 from warren_schemas.errors import ConfigurationError
 
-FAILED = "it can't be had, or it failed"
+FAILED = "it can't be reached, or it failed"
 
 
 def member(words: str, reward: float | None = 0.5) -> EpisodeTranscript:

@@ -1,0 +1,1 @@
+"""Where code that is not trusted runs, as configs and operators say it."""
