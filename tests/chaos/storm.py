@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -23,6 +23,7 @@ from warren_broker.rabbitmq import open_rabbitmq
 from warren_schemas.control import WorkerRole
 from warren_schemas.events import StepCompleted
 from warren_schemas.http import RunResult
+from warren_schemas.http.deployment import WorkerView
 
 MAX_STALENESS = 2
 FIRST_STEP_S = 600.0
@@ -134,13 +135,20 @@ async def has_begun(run: Run) -> None:
 
 async def until_quiet(client: Client) -> None:
     """Return when no worker holds anything any more: no episode, no turn, no lease."""
-    async with asyncio.timeout(QUIET_S):
-        while True:
-            workers = await client.workers()
-            roles = {worker.role for worker in workers}
-            if len(roles) == len(WorkerRole) and not any(w.in_flight for w in workers):
-                return
-            await asyncio.sleep(0.5)
+    workers: Sequence[WorkerView] = ()
+    try:
+        async with asyncio.timeout(QUIET_S):
+            while len({w.role for w in workers}) < len(WorkerRole) or busy(workers):
+                await asyncio.sleep(0.5)
+                workers = await client.workers()
+    except TimeoutError:
+        raise AssertionError(f"not quiet: {busy(workers) or workers}") from None
+
+
+def busy(workers: Sequence[WorkerView]) -> list[str]:
+    return [
+        f"{w.id} ({w.role}, process {w.pid}) holds {w.in_flight}" for w in workers if w.in_flight
+    ]
 
 
 async def until_tidy(site: Site) -> None:
