@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.trust.attack import KEY, NO_FUNCTION, NO_SECRET, NO_SERVICE, Attack, Config, environment
+from tests.trust.attack import KEY, NO_SECRET, NO_SERVICE, Attack, Config, environment
 
 
 def played(name: str, **config: Any) -> Config:
@@ -32,7 +32,8 @@ ATTACKS_ON_TASKS: Mapping[str, Attack] = {
         lambda target: played("harbor", path=target.outside), "there is no such folder"
     ),
     "environments.config.harbor.agent": Attack(
-        lambda _: played("harbor", path="tasks", agent="os:system"), NO_FUNCTION
+        lambda _: played("harbor", path="tasks", agent="os:system"),
+        "no agent that this env worker's operator allows",
     ),
     "environments.config.harbor.agent_config": Attack(
         lambda _: played("harbor", path="tasks", agent="terminus-2", agent_config={"x": 1}),

@@ -195,7 +195,7 @@ async def test_under_a_policy_what_is_not_listed_is_not_reached(
     }
     async with hosting(CLASS, policy=OperatorPolicy.model_validate(listed)) as host:
         for of, kind, reason in (
-            (STDIO, FailureKind.ENVIRONMENT_CONFIG, "none that this env worker's operator allows"),
+            (STDIO, FailureKind.ENVIRONMENT_CONFIG, "is not allowed for this run by this"),
             (http(servers["busy"]), FailureKind.ENVIRONMENT_CONFIG, "no service that"),
             (
                 http(servers["stateless"]),
