@@ -150,7 +150,7 @@ ATTACKS: Mapping[str, Attack] = {
         lambda target: boxed(tier="http", url=target.own, key_variable=KEY), NO_SECRET
     ),
     "environments.config.math_python.sandbox.image": Attack(
-        lambda _: boxed(image="theirs:latest"), "image: theirs:latest is none"
+        lambda _: boxed(image="theirs:latest"), "image: theirs:latest is not allowed"
     ),
     "environments.config.math_python.sandbox.python": Attack(
         lambda _: boxed(tier="landlock", python="/bin/sh"), "python: /bin/sh is not one"
