@@ -2,8 +2,8 @@
 
 Invariants:
 - Every claim is settled once: done, after its successor is confirmed and never before; handed back,
-  where the broker did not confirm in time (the successor may have arrived all the same, so its
-  duplicate may come); dead-lettered, where its successor can't be encoded. What is still under way
+  where the broker did not confirm in time or publishing broke (the successor may have arrived all the
+  same, so its duplicate may come); dead-lettered, where its successor can't be encoded. What is still under way
   when the publisher closes is left to the claim's inbox, which hands it back.
 - An item that can't be encoded is given up alone: what was to travel with it travels.
 - A home that is gone is no failure: what was for it goes to the queue that it falls back to. A queue
@@ -88,17 +88,19 @@ class SuccessorPublisher:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("claims stay open until their inbox is left", exc_info=error)
+            log.error("claims are not settled", exc_info=error)
 
     async def _deliver(self, address: Destination, successors: Sequence[_Successor]) -> None:
         try:
             await self._publish(address, [successor.item for successor in successors])
         except BrokerError as error:  # first: `Unroutable` is a LookupError too
             log.warning("%d items for %s not published: %s", len(successors), address.name, error)
-            for claim in _claims(successors):
-                claim.hand_back(delay_s=RETRY_S)
+            _hand_back(successors)
         except UNENCODABLE as error:
             await self._deliver_singly(address, successors, error)
+        except Exception:
+            log.exception("%d items for %s not published", len(successors), address.name)
+            _hand_back(successors)
         else:
             for claim in _claims(successors):
                 claim.done()
@@ -135,6 +137,11 @@ async def open_successor_publisher(broker: WorkBroker) -> AsyncGenerator[Success
         yield publisher
     finally:
         await publisher.close()
+
+
+def _hand_back(successors: Sequence[_Successor]) -> None:
+    for claim in _claims(successors):
+        claim.hand_back(delay_s=RETRY_S)
 
 
 def _claims(successors: Sequence[_Successor]) -> list[Claim[Item]]:

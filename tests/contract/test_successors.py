@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 from tests.support.brokers import (
@@ -127,6 +128,33 @@ async def test_one_successor_may_settle_many_claims_or_none(
         publisher.put(queue, step(turn=8), [])
         assert await arrived(broker, queue, 2) == [7, 8]
         await work.until_done()
+
+
+class Breaking:
+    """A broker with a fault of its own in what it publishes."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def publish(self, *args: object, **options: object) -> None:
+        raise ZeroDivisionError
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._broker, name)
+
+
+async def test_claims_are_handed_back_where_publishing_breaks(
+    place: Place, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    source, queue = place.queue("source"), place.queue("next")
+    breaking = cast(Broker, Breaking(broker))
+    async with claimed(broker, source) as work, open_successor_publisher(breaking) as publisher:
+        put_all(publisher, queue, work.claims)
+        again = await claim_items(work.inbox, 3)
+        assert [claim.item.turn for claim in again] == [1, 2, 3]
+        for claim in again:
+            claim.done()
+    assert "3 items for" in caplog.text
 
 
 @pytest.mark.parametrize("text", [TOO_LARGE, NO_UNICODE], ids=["too large", "no Unicode"])

@@ -1,3 +1,5 @@
+# pyright: reportUnknownMemberType=false
+# (aiormq leaves parts of its interface untyped)
 """What an answer of the server means, and what a consumer that broke tells whoever waits for it."""
 
 import asyncio
@@ -7,6 +9,7 @@ from typing import cast
 import pytest
 from aio_pika.abc import AbstractChannel
 from aio_pika.exceptions import ChannelPreconditionFailed
+from aiormq.base import FutureStore
 from tests.support.patience import PATIENCE_S
 
 from warren_broker.errors import BrokerError
@@ -26,6 +29,17 @@ def test_a_stream_that_is_not_up_yet_is_tried_again() -> None:
         raise ChannelPreconditionFailed(BOOTING)
     with pytest.raises(ChannelPreconditionFailed), amqp():
         raise ChannelPreconditionFailed("inequivalent arg 'x-queue-type'")
+
+
+async def test_what_waits_on_a_connection_that_is_closed_without_a_cause_is_tried_again() -> None:
+    waiting = FutureStore(asyncio.get_running_loop())
+    confirm: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting.add(confirm)
+    await waiting.reject_all(None)
+    with pytest.raises(Lost), amqp():
+        await confirm
+    with pytest.raises(ZeroDivisionError), amqp():
+        raise ZeroDivisionError
 
 
 class Broken:

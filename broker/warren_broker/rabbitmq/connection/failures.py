@@ -1,8 +1,8 @@
 """The many ways in which aio-pika says that a call came to nothing, told apart.
 
 A lost connection shows as `CancelledError`, `RuntimeError`, `OSError`, `AMQPError`, `TimeoutError`…,
-depending on which line was waiting for what. Here all of them become `Lost`; a cancellation that
-somebody asked of the current task stays one. Refusals keep their own type: no such entity, declared
+depending on which line was waiting for what, and as `Exception` itself where aiormq closes without a cause. Here all
+of them become `Lost`; a cancellation that somebody asked of the current task stays one. Refusals keep their own type: no such entity, declared
 with other arguments, returned as unroutable, refused because the queue is full.
 """
 
@@ -48,6 +48,10 @@ def amqp() -> Generator[None]:
         raise
     except (*CONNECTION_EXCEPTIONS, EOFError, TimeoutError) as error:
         raise Lost(str(error) or type(error).__name__) from error
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise Lost("the connection was closed") from error
 
 
 async def settle(action: Awaitable[object]) -> None:
