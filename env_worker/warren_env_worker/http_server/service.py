@@ -54,7 +54,7 @@ async def _described(name: str, host: Host, settings: HttpServerSettings) -> Des
     except EpisodeFailed as failed:
         raise EnvironmentUnusable(
             f"{name} can't be served: {failed}",
-            hint="Correct --config or --splits; `warren env check` plays it here.",
+            hint="Correct --config or --split; `warren env check` plays it here.",
         ) from failed
 
 
