@@ -6,7 +6,7 @@ One environment, `vault`: `look` tells a digit of the code, `open` ends the epis
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -36,6 +36,8 @@ class FakeOrs:
     ids: dict[int, str] = field(default_factory=dict[int, str])
     """Of tasks that are called otherwise than by their number."""
     tells_specs: bool = True
+    refuses_specs: Callable[[], web.Response] | None = None
+    """What it answers whoever asks for the description of a task."""
     terminal_tool: dict[str, str] | None = None
     faults: deque[Fault] = field(default_factory=deque[Fault])
     """What goes wrong with the next calls, in their order."""
@@ -86,6 +88,8 @@ class FakeOrs:
             case ["vault", "task"]:
                 if not self.tells_specs:
                     return web.json_response({"detail": "Not Found"}, status=404)
+                if self.refuses_specs is not None:
+                    return self.refuses_specs()
                 number = self.ids.get(body["index"], f"task-{body['index']}")
                 return web.json_response({"task": {"id": number}})
             case ["vault", "task_range"]:

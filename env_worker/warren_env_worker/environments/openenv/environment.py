@@ -25,6 +25,7 @@ from warren_env_worker.environments.openenv.server import OpenEnvFailed, OpenEnv
 from warren_env_worker.environments.openenv.session import Action, OpenEnvSession
 from warren_env_worker.environments.ors.server import OrsServer
 from warren_env_worker.environments.ors.tasks import TaskList
+from warren_env_worker.environments.ors.told_ids import told_id
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls, ToolSpec
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
@@ -96,7 +97,6 @@ class OpenEnv(Env[int | None]):
 
     async def reset(self, task: int | None, ctx: Context) -> list[ChatMessage]:
         server = OpenEnvServer(self.service, patience_s=self.patience_s)
-        self.task_id = await self._asked_id(task, ctx.split)
         of_task = {} if task is None else {"split": ctx.split, "index": task}
         beginning = {"seed": ctx.seed % MAX_SEED, **of_task, **self.arguments}
         self.session = OpenEnvSession(server, beginning, self._text)
@@ -104,6 +104,7 @@ class OpenEnv(Env[int | None]):
         first = await self.session.begin()
         if first.done:
             raise OpenEnvFailed(f"{server.url}: the episode is over before it begins")
+        self.task_id = await self._asked_id(task, ctx.split)
         form = ToolFormat(ctx.tool_format or self.calls.form)
         self.calls = ToolCalls(form, self.actions.tools(await self._tools()))
         return [ChatMessage(role="user", content=self._text(first))]
@@ -133,7 +134,7 @@ class OpenEnv(Env[int | None]):
         if task is None or self.tasks_of is None:
             return None
         async with self._task_server(self.tasks_of) as server:
-            return await server.task_id(split, task)
+            return await told_id(server, split, task, patience_s=self.patience_s)
 
     @asynccontextmanager
     async def _task_server(self, environment: str) -> AsyncGenerator[OrsServer]:

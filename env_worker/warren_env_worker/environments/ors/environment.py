@@ -22,6 +22,7 @@ from warren_env_worker.environments.ors.answers import Done, Refused, Tools, mes
 from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
 from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
 from warren_env_worker.environments.ors.tasks import TaskList
+from warren_env_worker.environments.ors.told_ids import told_id
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
 from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.reach.reach import current
@@ -108,7 +109,7 @@ class Ors(Env[int]):
         server = OrsServer(self.service, self.environment, patience_s=self.patience_s)
         self.session = OrsSession(server, Task(self.environment, ctx.split, task), self.secrets)
         opening = await self.session.open()
-        self.task_id = await server.task_id(ctx.split, task)
+        self.task_id = await self._asked_id(server, ctx.split, task)
         self.tools = opening.tools
         self.calls = ToolCalls(ToolFormat(ctx.tool_format or self.calls.form), self.tools.told)
         return [message("user", opening.prompt)] if opening.prompt else []
@@ -133,6 +134,11 @@ class Ors(Env[int]):
     async def close(self) -> None:
         if self.session is not None:
             await self.session.close()
+
+    async def _asked_id(self, server: OrsServer, split: str, task: int) -> str | None:
+        if self.ids:  # by which the config chose this task
+            return await server.task_id(split, task)
+        return await told_id(server, split, task, patience_s=self.patience_s)
 
     async def _answered(self, words: str) -> StepResult:
         terminal = self.tools.terminal_tool

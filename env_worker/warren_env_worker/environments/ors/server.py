@@ -97,6 +97,8 @@ class OrsServer:
         async with self._response(asked) as response:
             if response.status in _NO_SPECS:
                 return None
+            if response.status != 200:
+                raise self._client.failed()
             try:
                 return orjson.loads(await content_of(response))
             except ValueError as error:
@@ -172,7 +174,9 @@ class OrsServer:
         raise self._client.failed()
 
 
-_EXPECTED = {"call": _REFUSED, "task": _NO_SPECS, "task_range": _NO_SPECS}
+_NO_TASK = frozenset(range(201, 600)) - {429, 502, 503, 504}
+"""Whatever else a server makes of the request for a task's description is told by who asks, and not of each episode."""
+_EXPECTED = {"call": _REFUSED, "task": _NO_TASK, "task_range": _NO_SPECS}
 """By the last part of the path."""
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 

@@ -28,12 +28,15 @@ class Counter:
         self.drops_at: int | None = None
         """Every session is lost at this count."""
         self.left = asyncio.Event()
+        self.task = web.Response(status=500)
+        """What it answers whoever asks for the description of a task."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
         app = web.Application()
         app.router.add_get("/schema", self._schema)
         app.router.add_get("/ws", self._session)
+        app.router.add_post("/guess/task", self._task)
         async with TestServer(app) as server:
             yield str(server.make_url("/"))
 
@@ -43,6 +46,9 @@ class Counter:
 
     async def _schema(self, _: web.Request) -> web.Response:
         return web.json_response({"action": SCHEMA, "observation": {}})
+
+    async def _task(self, _: web.Request) -> web.Response:
+        return self.task
 
     async def _session(self, request: web.Request) -> web.WebSocketResponse:
         socket, count = web.WebSocketResponse(), 0
@@ -152,3 +158,29 @@ async def test_a_server_that_loses_every_session_or_raises_is_given_up() -> None
         with pytest.raises(OpenEnvFailed, match="lost the session 3 times"):
             await environment.step("a")
         await environment.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "id"),
+    [
+        (200, '{"task": {"id": "apple"}}', "apple"),
+        (200, '{"task": {}}', None),
+        (200, "[]", None),
+        (200, "no JSON", None),
+        (400, "{}", None),
+        (422, "{}", None),
+        (500, "", None),
+    ],
+)
+async def test_an_episode_is_played_whatever_the_server_says_of_its_task(
+    status: int, body: str, id: str | None
+) -> None:
+    server = Counter()
+    server.task = web.Response(status=status, text=body)
+    async with server.serving() as url:
+        environment = OpenEnv(url, tasks_of="guess")
+        environment.context = Context.derive(1)
+        await environment.reset(2, environment.context)
+        result = await environment.step("one")
+        await environment.close()
+    assert (environment.task_id, result.reward) == (id, 1.0)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from aiohttp import web
 from tests.support.fake_ors import FakeOrs, Fault
 from tests.support.patience import PATIENCE_S
 
@@ -218,6 +219,39 @@ async def test_a_task_has_the_id_of_its_spec_where_there_is_one(
         environment = await opened(url)
         await environment.close()
     assert environment.task_id == id
+
+
+def no_spec(status: int = 200, text: str = "{}") -> FakeOrs:
+    return FakeOrs(refuses_specs=lambda: web.Response(status=status, text=text))
+
+
+NO_SPECS = [no_spec(400), no_spec(422), no_spec(500), no_spec(302), no_spec(), no_spec(text="?")]
+
+
+@pytest.mark.parametrize("server", NO_SPECS, ids=range(len(NO_SPECS)))
+async def test_an_episode_is_played_whatever_the_server_says_of_its_task(
+    server: FakeOrs, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with server.serving() as url:
+        for _ in range(2):
+            environment = await opened(url)
+            assert environment.task_id is None
+            result = await environment.step(OPEN)
+            await environment.close()
+            assert result.done
+    said = [each.getMessage() for each in caplog.records if url in each.getMessage()]
+    assert len([each for each in said if "does not say what its tasks are called" in each]) == 1
+    assert not [each for each in said if "with status" in each], "of each episode"
+
+
+async def test_a_task_that_was_chosen_by_its_id_is_not_played_without_one() -> None:
+    async with no_spec(500).serving() as url:
+        environment = Ors(url, "vault", ids=("task-3",))
+        environment.context = Context.derive(1)
+        (task,) = await environment.tasks("train")
+        with pytest.raises(OrsFailed):
+            await environment.reset(task, environment.context)
+        await environment.close()
 
 
 async def test_ids_are_listed_where_a_run_names_tasks() -> None:
