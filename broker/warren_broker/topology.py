@@ -9,7 +9,8 @@ step           sampler      -> home.<worker>.<environment>  the episode's env wo
                                falls back to interact.<environment> when it is gone
                (an owner's own: owned.<owner>.home.<worker>.<environment>, likewise)
 episode_ended  any          -> trajectories.<run>           stream; the run's coordinator
-score_group    gateway      -> interact.<environment>, or owned.<owner>.…, as start_episode
+score_group    gateway      -> compare.<environment>        any env worker of the deployment
+               gateway      -> owned.<owner>.compare.<environment>   the owner's own ones
 group_scored   env worker   -> results.<model>              the run's coordinator
 job            gateway      -> jobs.<kind>.<base model>     a trainer that has room (kind: lora or full, of
                                several GPUs lora-4 or full-4)
@@ -132,6 +133,12 @@ def owned(owner: str) -> str:
 def interact(environment: str, owner: str | None = None) -> WorkQueue:
     """Of the deployment's env workers, or of those that this owner connected."""
     name = f"{owned(owner) if owner else ''}interact.{environment}"
+    return WorkQueue(name, expires_s=IDLE_S)
+
+
+def compare(environment: str, owner: str | None = None) -> WorkQueue:
+    """Of the same workers: groups whose members are compared, which takes long and holds up no episode."""
+    name = f"{owned(owner) if owner else ''}compare.{environment}"
     return WorkQueue(name, expires_s=IDLE_S)
 
 

@@ -1,10 +1,10 @@
 """The env worker as a service: from queues to live environments and back.
 
-Per environment it consumes two queues: `interact.<environment>`, which any env worker takes from
-(starts, and steps whose home is gone), and its own home, where the steps of its live episodes
-arrive. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new
+Per environment it consumes three queues: `interact.<environment>`, which any env worker takes from
+(starts, and steps whose home is gone), its own home, where the steps of its live episodes
+arrive, and `compare.<environment>`, where any env worker takes groups whose members are compared. A remote worker takes from its owner's queues of the same kinds, through a gateway. No new
 episode of an environment is taken while `capacity` are live, or while the worker is drained; steps of those that are always flow,
-whichever queue they come from.
+whichever queue they come from, and so do groups, as many as are compared at a time.
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
 never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
@@ -18,16 +18,17 @@ import random
 import socket
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from typing import TypeGuard, TypeVar
+from itertools import chain
+from typing import TypeVar
 
 from warren_broker.inbox import Claim, Inbox, hear, receive
 from warren_broker.port import WorkBroker
 from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.successors import open_successor_publisher
-from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, home, interact
+from warren_broker.topology import CANCELLATIONS, RUNS, Home, WorkQueue, compare, home, interact
 from warren_broker.worker.draining import Draining
 from warren_broker.worker.heartbeat import INTERVAL_S, announce, beat
 from warren_env_worker.comparisons import Comparisons
@@ -49,6 +50,7 @@ from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import StartEpisode, Step
 from warren_schemas.events import LogPart
 from warren_schemas.group_scoring import ScoreGroup
+from warren_schemas.ids import WorkerId
 from warren_schemas.operator_policy import OperatorPolicy
 
 START_PREFETCH = 1
@@ -57,6 +59,10 @@ FULL_S = 1.0
 """How long a full worker keeps such a message, on average: two that took turns in lock step
 would each get the same ones again and again."""
 STEP_PREFETCH = 64
+COMPARE_PREFETCH = 16
+"""Groups compared at a time, of one environment: one message holds one. Twice as many as a judge or a service is asked about at
+once where its config says nothing else (`in_flight`): so one that hangs holds up no other run's, and what waits for it
+has its turn within the time of its parts. The rest waits where another worker can take it."""
 REAP_S = 5.0
 """How often episodes past their deadline are looked for."""
 
@@ -86,16 +92,7 @@ async def serve_env_worker(
         notices = RunNotices()
         found = await stack.enter_async_context(hosted(settings, policy, notices.hear))
         hosts = found.hosts
-        shared = [interact(name, owner) for name in hosts]
-        homes = [home(settings.worker, name, owner) for name in hosts]
-        await broker.declare(*shared, *homes)  # in one go: new queues take their time to settle
-        inboxes = [
-            (
-                await _opened(stack, broker, starts, (*_EPISODES, ScoreGroup), START_PREFETCH),
-                await _opened(stack, broker, steps, _EPISODES, STEP_PREFETCH),
-            )
-            for starts, steps in zip(shared, homes, strict=True)
-        ]
+        inboxes = await _inboxes(stack, broker, settings.worker, owner, tuple(hosts))
         publisher = await stack.enter_async_context(open_successor_publisher(broker))
         interactions = Interactions(
             settings.worker,
@@ -114,6 +111,36 @@ async def serve_env_worker(
             settings, interactions, comparisons, offers, found.shapes, owner, full_s, draining
         )
         await _serve(broker, worker, inboxes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inboxes:
+    """Of one environment."""
+
+    environment: str
+    starts: Inbox[Taken]
+    steps: Inbox[Taken]
+    groups: Inbox[ScoreGroup]
+
+
+async def _inboxes(
+    stack: AsyncExitStack,
+    broker: WorkBroker,
+    worker: WorkerId,
+    owner: str | None,
+    names: Sequence[str],
+) -> list[_Inboxes]:
+    places = [(interact(n, owner), home(worker, n, owner), compare(n, owner)) for n in names]
+    await broker.declare(*chain(*places))  # in one go: new queues take their time to settle
+    return [
+        _Inboxes(
+            name,
+            await _opened(stack, broker, starts, _EPISODES, START_PREFETCH),
+            await _opened(stack, broker, steps, _EPISODES, STEP_PREFETCH),
+            await _opened(stack, broker, groups, (ScoreGroup,), COMPARE_PREFETCH),
+        )
+        for name, (starts, steps, groups) in zip(names, places, strict=True)
+    ]
 
 
 async def _opened(
@@ -157,23 +184,17 @@ class _Worker:
         )
 
 
-async def _serve(
-    broker: WorkBroker,
-    worker: _Worker,
-    inboxes: Sequence[tuple[Inbox[Taken | ScoreGroup], Inbox[Taken]]],
-) -> None:
+async def _serve(broker: WorkBroker, worker: _Worker, inboxes: Sequence[_Inboxes]) -> None:
     interactions, offers = worker.interactions, worker.offers
     log.info("%s serves %s on %s", worker.settings.worker, ", ".join(offers), broker.description)
     if worker.settings.log_dir is not None:
         log.info("what environments print is kept in %s", log_folder(worker.settings.log_dir))
     try:
         async with asyncio.TaskGroup() as group:
-            for name, (starts, steps) in zip(offers, inboxes, strict=True):
-                group.create_task(
-                    _take_within_capacity(name, starts, worker),
-                    name="take starts",
-                )
-                group.create_task(_take(steps, interactions), name="take steps")
+            for each in inboxes:
+                group.create_task(_take_within_capacity(each, worker), name="take starts")
+                group.create_task(_take(each.steps, interactions.take), name="take steps")
+                group.create_task(_take(each.groups, worker.comparisons.take), name="take groups")
             group.create_task(
                 hear(broker, RUNS, RunEnded, interactions.runs_ended), name="ended runs"
             )
@@ -189,22 +210,18 @@ async def _serve(
         await announce(broker, worker.heartbeat(is_leaving=True))
 
 
-async def _take_within_capacity(
-    environment: str, inbox: Inbox[Taken | ScoreGroup], worker: _Worker
-) -> None:
+async def _take_within_capacity(inboxes: _Inboxes, worker: _Worker) -> None:
     """What opens no episode is taken at once. Of what does, one message waits for `full_s` and then goes
     back to the end of its queue: another worker may have capacity, and behind it may be a step that
     lost its way home, of an episode that is live here and does not end before it gets it."""
     interactions = worker.interactions
-    free = interactions.free_capacity(environment)
-    async for claims in inbox:
+    free = interactions.free_capacity(inboxes.environment)
+    async for claims in inboxes.starts:
         waiting = deque[Claim[Taken]]()
         for claim in claims:
-            if _is_group(claim):
-                worker.comparisons.take(claim)
-            elif _is_episode(claim) and interactions.needs_capacity(claim.item):
+            if interactions.needs_capacity(claim.item):
                 waiting.append(claim)
-            elif _is_episode(claim):
+            else:
                 interactions.take(claim)
         with suppress(TimeoutError):
             async with asyncio.timeout(worker.full_s * random.uniform(0.5, 1.5)):
@@ -215,18 +232,10 @@ async def _take_within_capacity(
             claim.hand_back()
 
 
-def _is_group(claim: Claim[Taken | ScoreGroup]) -> TypeGuard[Claim[ScoreGroup]]:
-    return isinstance(claim.item, ScoreGroup)
-
-
-def _is_episode(claim: Claim[Taken | ScoreGroup]) -> TypeGuard[Claim[Taken]]:
-    return not isinstance(claim.item, ScoreGroup)
-
-
-async def _take(inbox: Inbox[Taken], interactions: Interactions) -> None:
+async def _take(inbox: Inbox[ItemT], take: Callable[[Claim[ItemT]], None]) -> None:
     async for claims in inbox:
         for claim in claims:
-            interactions.take(claim)
+            take(claim)
 
 
 async def _reap(interactions: Interactions) -> None:

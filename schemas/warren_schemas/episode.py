@@ -4,7 +4,7 @@ StartEpisode -> interact.<environment>   (gateway to any env worker)
 Generate     -> generate.<base model>    (env worker to any sampler)
 Step         -> home of the episode      (sampler back to the env worker)
 EpisodeEnded -> trajectories.<run>       (env worker, or whoever had to give the episode up)
-ScoreGroup   -> interact.<environment>   (gateway to any env worker; GroupScored goes to results.<model>)
+ScoreGroup   -> compare.<environment>    (gateway to any env worker; GroupScored goes to results.<model>)
 
 Each item carries the episode's spec and its transcript whole: a worker that takes it needs nothing
 else. `turn` is the number of actions already taken; a consumer that has seen the turn answers with

@@ -1,6 +1,6 @@
 """Messages by which the members of a group are compared, once all of them have ended.
 
-ScoreGroup  -> interact.<environment>   (coordinator to any env worker of their environment)
+ScoreGroup  -> compare.<environment>   (coordinator to any env worker of their environment)
 GroupScored -> results.<model>          (env worker back to the coordinator of the run)
 """
 

@@ -32,7 +32,7 @@ CALM_S = 900.0
 QUIET_S = 300.0
 """How long, after that, what was held may take to be let go."""
 
-WORK = ("interact.", "generate.", "home.", "jobs.")
+WORK = ("interact.", "compare.", "generate.", "home.", "jobs.")
 """Beginnings of the names of queues with episodes or jobs in them."""
 
 log = logging.getLogger(__name__)

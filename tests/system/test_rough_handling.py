@@ -33,6 +33,7 @@ PREFIX = "warren."
 WORK = (
     "jobs.",
     "interact.",
+    "compare.",
     "generate.",
     "home.",
     "trainer.",

@@ -25,7 +25,7 @@ import warren
 from warren.errors import WarrenError
 from warren_broker.errors import NotAllowed
 from warren_broker.remote import open_remote
-from warren_broker.topology import home, interact
+from warren_broker.topology import compare, home, interact
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
@@ -241,8 +241,13 @@ async def by_cli(scene: Scene, name: str) -> str:
 async def attack_by_websocket(scene: Scene) -> None:
     """A remote env worker can't take the gateways' own names, nor the other tenant's."""
     async with open_remote(scene.url, api_key=scene.key, worker="env_1") as broker:
-        reserved = [interact("warren/chat", "mallory"), home("env_1", "Warren/chat", "mallory")]
-        for address in (*reserved, interact("warren/chat"), interact("math", "local")):
+        reserved = [
+            interact("warren/chat", "mallory"),
+            compare("warren/chat", "mallory"),
+            home("env_1", "Warren/chat", "mallory"),
+        ]
+        others = [interact("warren/chat"), interact("math", "local"), compare("math", "local")]
+        for address in (*reserved, *others):
             with pytest.raises(NotAllowed):
                 await broker.declare(address)
         settings = EnvWorkerSettings(

@@ -5,7 +5,7 @@ import asyncio
 from aiohttp import web
 
 from warren_broker.port import Broker
-from warren_broker.topology import DEAD, WorkQueue, generate, interact, results, train
+from warren_broker.topology import DEAD, WorkQueue, compare, generate, interact, results, train
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.probe import within
@@ -67,10 +67,11 @@ def _offered(registry: Registry, owner: str) -> list[WorkQueue]:
     hosts = registry.alive(WorkerRole.ENVIRONMENT)
     queues = {generate(model) for sampler in samplers for model in sampler.offers}
     queues |= {
-        interact(environment, host.owner)
+        queue(environment, host.owner)
         for host in hosts
         if host.owner in (None, owner)
         for environment in host.offers
+        for queue in (interact, compare)
     }
     return sorted(queues, key=lambda queue: queue.name)
 

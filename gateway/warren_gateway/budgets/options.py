@@ -42,7 +42,7 @@ class BudgetOptions(Frozen):
     env_workers: _Count = 64
     """Remote env workers of all users together."""
     env_queues_per_owner: _Count = 512
-    """Queues that one user's remote env workers may have at the broker, one for each environment, and one more for
+    """Queues that one user's remote env workers may have at the broker, two for each environment, and one more for
     each environment of each worker; those of environments stay for an hour."""
     env_queues: _Count = 2048
     """Queues of all users' remote env workers together."""

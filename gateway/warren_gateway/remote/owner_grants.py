@@ -1,6 +1,6 @@
 """What a key's owner may do with an env worker of his own.
 
-    consume     his own `interact` queues, this worker's own homes, the ends of his own runs
+    consume     his own `interact` and `compare` queues, this worker's own homes, the ends of his own runs
     publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
                 the samplers (any, or one), to the run's stream, to its results, or back to his own queues; this worker's heartbeats, and what it
                 says in the logs of his own runs
@@ -25,6 +25,7 @@ from warren_broker.topology import (
     Home,
     Topic,
     WorkQueue,
+    compare,
     generate,
     home,
     interact,
@@ -51,7 +52,7 @@ from warren_schemas.control import (
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
 from warren_schemas.events import LogPart, RunLogged
-from warren_schemas.group_scoring import GroupScored
+from warren_schemas.group_scoring import GroupScored, ScoreGroup
 from warren_schemas.ids import RunId
 
 MAX_INTERVAL_S = 60.0
@@ -143,8 +144,9 @@ class OwnerGrants:
     def _is_mine(self, address: Address) -> bool:
         mark = owned(self._owner)
         if isinstance(address, WorkQueue):
-            environment = address.name.removeprefix(f"{mark}interact.")
-            return address == interact(environment, self._owner) and not is_reserved(environment)
+            environment = address.name.removeprefix(mark).partition(".")[2]
+            mine = interact(environment, self._owner), compare(environment, self._owner)
+            return address in mine and not is_reserved(environment)
         if isinstance(address, Home):
             environment = address.name.removeprefix(f"{mark}home.{self._worker}.")
             mine = home(self._worker, environment, self._owner)
@@ -171,8 +173,12 @@ class OwnerGrants:
             fits = address == trajectories(episode.envelope.run or "")
         elif isinstance(episode, GroupScored):
             fits = address == results(episode.spec.policy.model)
+        elif isinstance(episode, ScoreGroup):
+            fits = address == compare(episode.spec.environment, self._owner)
         else:
-            fits = self._is_mine(address)
+            fits = self._is_mine(address) and address != compare(
+                episode.spec.environment, self._owner
+            )
         if not fits:
             raise NotAllowed(f"a {item.kind} of this episode does not belong into {address.name}")
 

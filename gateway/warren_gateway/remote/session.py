@@ -57,7 +57,8 @@ from warren_gateway.remote.grants import Grants
 MAX_CALLS = 128
 MAX_BYTES = 16 * 1024 * 1024
 """Bodies of calls under way, all together, though one is always allowed."""
-MAX_CONSUMERS = 64
+MAX_CONSUMERS = 96
+"""Three for each of 30 environments, and the topics."""
 MAX_TASKS = MAX_CALLS + 4 * MAX_CONSUMERS
 """A consumer is at work, and may be opened, stopped and left at once."""
 

@@ -3,7 +3,7 @@
 The two never stand in for each other: they have queues of their own, and a capacity of their own.
 """
 
-from warren_broker.topology import WorkQueue, interact, owned
+from warren_broker.topology import WorkQueue, compare, interact, owned
 from warren_schemas.config import EnvironmentConfig, TrainConfig
 
 
@@ -17,6 +17,15 @@ def interact_queues(config: TrainConfig, owner: str) -> dict[str, WorkQueue]:
     return {
         environment.name: interact(environment.name, played_by(environment, owner))
         for environment in config.environments
+    }
+
+
+def compare_queues(config: TrainConfig, owner: str) -> dict[str, WorkQueue]:
+    """Where its groups are compared, by environment; those whose groups are not have none."""
+    return {
+        environment.name: compare(environment.name, played_by(environment, owner))
+        for environment in config.environments
+        if environment.group_parts
     }
 
 

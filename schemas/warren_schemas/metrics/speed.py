@@ -55,6 +55,10 @@ QUEUES = Section(
                "Turns that wait for a sampler.", "small", "grows: add samplers"),
         Metric("queue/interact/{environment}", "messages", "of the environment, all runs together",
                "Episodes that wait for an env worker.", "small", "grows: add env workers"),
+        Metric("queue/compare/{environment}", "messages", "of the environment, all runs together; only where groups"
+               " are compared",
+               "Groups that wait to be compared by an env worker.", "small", "grows: add env workers, or a faster"
+               " judge or service"),
         Metric("queue/results", "messages", "of the run", "The trainer's answers that wait for the gateway.",
                "0", "grows: the gateway is overloaded"),
     ),

@@ -36,7 +36,9 @@ LAYOUT: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "tokens per second": ("rollout/tokens_s",),
         "episodes per second": ("rollout/episodes_s",),
-        "waiting messages": ("queue/generate", "queue/interact/{environment}", "queue/results"),
+        "waiting messages": (
+            "queue/generate", "queue/interact/{environment}", "queue/compare/{environment}", "queue/results",
+        ),
         "seconds of an episode": (
             "episode/duration_s", "episode/reset_s", "episode/sampler_wait_s", "episode/sampling_s",
             "episode/step_s",

@@ -13,9 +13,11 @@ from tests.unit.coordinator.test_recording import ops_of
 from tests.unit.coordinator.test_scored_replays import ScoringWorld
 from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
+from warren_broker.topology import compare
 from warren_gateway.coordinator import answering
 from warren_gateway.coordinator.rollouts import group_rewards
-from warren_gateway.store.tables import GroupRow
+from warren_gateway.store.tables import GroupRow, OutboxRow
+from warren_schemas.codec.wire import decode
 from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, StartEpisode
@@ -149,6 +151,29 @@ def test_a_group_has_the_rewards_of_one_answer_whoever_asked_again(seed: int) ->
     trained = [rewards(each) for each in world.outcomes if rewards(each)]
     assert len(trained) >= 12
     assert all(len(set(group.values())) == 1 for group in trained)
+
+
+@dataclass
+class Post(ComparingWorld):
+    """Notes how many groups each message to those who compare has."""
+
+    n_groups: list[int] = field(default_factory=list[int])
+
+    def _deliver(self) -> None:
+        with Session(self.engine) as session:
+            for row in session.exec(select(OutboxRow)):
+                items = [i for i in decode(row.body).items if isinstance(i, ScoreGroup)]
+                assert bool(items) == (row.address == compare("guess").name)
+                self.n_groups += [len(items)] if items else []
+        super()._deliver()
+
+
+def test_each_group_travels_alone_to_the_queue_of_those_who_compare() -> None:
+    world = Post(config(environments=RANKED, limits=PATIENT), random.Random(5))
+    world.drive(0.0)
+    assert world.state.run_state is RunState.COMPLETED, world.error
+    assert len(world.n_groups) >= 12
+    assert set(world.n_groups) == {1}
 
 
 def test_what_was_played_is_counted_once() -> None:

@@ -23,6 +23,7 @@ from warren_broker.topology import (
     Home,
     Topic,
     WorkQueue,
+    compare,
     generate,
     home,
     interact,
@@ -116,6 +117,10 @@ def beat(**changes: object) -> Heartbeat:
     [
         interact("letters"),
         interact("letters", "bob"),
+        compare("letters"),
+        compare("letters", "bob"),
+        compare("warren/chat", "ann"),
+        WorkQueue(f"{owned('ann')}elsewhere.letters"),
         home("env_1", "letters"),
         home("env_2", "letters", "ann"),
         home("env_1", "letters", "bob"),
@@ -141,7 +146,7 @@ def test_only_what_is_the_owners_own_may_be_taken_from(source: WorkQueue | Home 
 
 
 def test_the_owners_own_may_be_taken_from() -> None:
-    for source in (OURS, home("env_1", "letters", "ann"), RUNS):
+    for source in (OURS, compare("letters", "ann"), home("env_1", "letters", "ann"), RUNS):
         grants().consume(source)
         grants().declare(source)
 
@@ -398,6 +403,19 @@ async def test_the_answer_about_a_group_that_was_shown_goes_to_the_results_of_it
     for elsewhere in (results("another"), trajectories(asked.envelope.run or ""), OURS):
         with pytest.raises(NotAllowed, match="does not belong"):
             await of.publish(elsewhere, answer)
+
+
+async def test_a_group_goes_back_to_where_groups_are_compared_and_an_episode_does_not() -> None:
+    asked, ours = group_of("ann"), compare("letters", "ann")
+    of = await shown(grants(), asked, ours)
+    await of.publish(ours, encode([asked]))
+    for elsewhere in (OURS, compare("letters"), compare("letters", "bob")):
+        with pytest.raises(NotAllowed, match="does not belong"):
+            await of.publish(elsewhere, encode([asked]))
+    begun = start(of=SPEC)
+    await shown(of, begun)
+    with pytest.raises(NotAllowed, match="does not belong"):
+        await of.publish(ours, encode([begun]))
 
 
 async def test_nothing_is_said_about_a_group_that_was_not_shown() -> None:

@@ -12,7 +12,7 @@ Invariants
   first is the one that counts.
 """
 
-from warren_broker.topology import interact
+from warren_broker.topology import compare
 from warren_gateway.coordinator.rollouts import failure_limits, group_policy, starting
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
@@ -113,7 +113,11 @@ def _ask(state: CoordinatorState, group: Group) -> None:
         spec=_spec(state, items[0].spec),
         members=tuple(_member(item) for item in items),
     )
-    state.change.send(interact(environment.name, played_by(environment, state.owner)), question)
+    queue = compare(environment.name, played_by(environment, state.owner))
+    state.change.send(queue, question)
+    state.change.message_sizes[queue] = (
+        1  # so that as many are under way as a worker wants, and any worker may take the next
+    )
 
 
 def _spec(state: CoordinatorState, spec: EpisodeSpec) -> EpisodeSpec:

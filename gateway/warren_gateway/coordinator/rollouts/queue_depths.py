@@ -8,7 +8,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import generate, results
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.probe import within
-from warren_gateway.runs.ownership import interact_queues
+from warren_gateway.runs.ownership import compare_queues, interact_queues
 
 DEPTH_INTERVAL_S = 2.0
 """Time between two samples of the queues' depths; a gauge has no event to wait for."""
@@ -26,6 +26,8 @@ async def watch_queues(state: CoordinatorState, broker: Broker) -> None:
     if state.uses_environments:
         for name, queue in interact_queues(state.config, state.owner).items():
             queues[f"queue/interact/{name}"] = queue
+        for name, queue in compare_queues(state.config, state.owner).items():
+            queues[f"queue/compare/{name}"] = queue
     while True:
         try:
             for tag, queue in queues.items():

@@ -8,7 +8,7 @@ from tests.support.gateway import Gateway, heartbeat, open_gateway
 from tests.support.lost_store import lost_store
 
 from warren_broker.port import Broker
-from warren_broker.topology import DEAD, generate, interact, results, train
+from warren_broker.topology import DEAD, compare, generate, interact, results, train
 from warren_gateway.probe import Probe
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model
@@ -34,12 +34,15 @@ async def test_shows_the_queues_that_matter(gateway: Gateway, broker: Broker) ->
     registry.hear(heartbeat("e1", WorkerRole.ENVIRONMENT, "guess"))
     await gateway.submit()
     model = await gateway.store.transact(_lease)
-    await broker.declare(generate("tiny"), interact("guess"), train(model, 3), results(model), DEAD)
+    await broker.declare(
+        generate("tiny"), interact("guess"), compare("guess"), train(model, 3), results(model), DEAD
+    )
     for number in range(3):
         await broker.publish(generate("tiny"), b"x", message_id=f"m{number}")
     assert await _depths(gateway) == {
         "generate.tiny": 3,
         "interact.guess": 0,
+        "compare.guess": 0,
         "dead": 0,
         f"train.{model}.3": 0,
         f"results.{model}": 0,
