@@ -17,6 +17,7 @@ from warren_schemas.base import Frozen
 from warren_schemas.episode_times import NO_TIMES, EpisodeTimes
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Versions
 from warren_schemas.fields.growing_lists import GrowsInMessages
+from warren_schemas.fields.one_span import OneSpan
 from warren_schemas.ids import TaskId
 from warren_schemas.images import Image
 from warren_schemas.sampling_mask import SamplingMask, fault
@@ -168,7 +169,7 @@ class Branch(Frozen):
     number: int = Field(ge=0)
     messages: Annotated[tuple[ChatMessage, ...], GrowsInMessages(_n_messages)]
     n_rendered: int = Field(ge=0)
-    tokens: Tokens
+    tokens: Annotated[Tokens, OneSpan()]
 
 
 class Transcript(Frozen):
@@ -183,7 +184,7 @@ class Transcript(Frozen):
     """Of the branch that goes on; so are `n_rendered` and `tokens`."""
     n_rendered: int = Field(default=0, ge=0)
     """How many of the messages are already in `tokens`; the rest is new to the engine."""
-    tokens: Tokens = Field(default_factory=lambda: NO_TOKENS)
+    tokens: Annotated[Tokens, OneSpan()] = Field(default_factory=lambda: NO_TOKENS)
     tokenizer: Annotated[str, Field(max_length=64)] = ""
     """Digest of the vocabulary that the token ids are of; empty where no sampler has made any."""
     reset_digest: str = ""

@@ -4,13 +4,12 @@ A few long columns instead of many short arrays make a message of 64 small items
 read and check as one large item. A column starts on a multiple of 8 bytes.
 """
 
-from functools import cache
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
-from pydantic.fields import FieldInfo
+from pydantic import Field
 
 from warren_schemas.fields.arrays import (
     ArrayRule,
@@ -20,12 +19,16 @@ from warren_schemas.fields.arrays import (
     Mask,
     MaskSizes,
     Places,
+    Rules,
     TokenIds,
     Versions,
     Weights,
 )
+from warren_schemas.fields.one_span import AlignedColumns
 
 ALIGNMENT = 8
+_OF = "."
+"""Between a field and its array, in the name of a column that shares its spans."""
 
 RULES: dict[str, ArrayRule] = {
     rule.name: rule
@@ -36,7 +39,7 @@ RULES: dict[str, ArrayRule] = {
 
 
 class ColumnError(ValueError):
-    """The columns of a message don't fit its header."""
+    """The columns of a message don't fit its header, or each other."""
 
 
 ColumnShape = tuple[str, str, str, Annotated[int, Field(ge=0)]]
@@ -48,6 +51,7 @@ class ColumnWriter:
 
     def __init__(self) -> None:
         self._columns: dict[str, _GrowingColumn] = {}
+        self._aligned: dict[str, _GrowingColumns] = {}
         self._shared: dict[bytes, int] = {}
         self.texts: list[bytes] = []
 
@@ -63,16 +67,14 @@ class ColumnWriter:
             found = self._shared[text] = self.add_text(text)
         return found
 
-    def add_fields(self, model: object) -> dict[str, Any]:
-        """The fields of a model, with spans in place of arrays."""
-        rules = array_fields(type(model))
-        if not rules:
-            return model.__dict__
-        fields = dict(model.__dict__)
-        for name, rule in rules:
-            if fields[name] is not None:
-                fields[name] = self.add(name, rule, fields[name])
-        return fields
+    def add_together(
+        self, field: str, rules: Rules, arrays: Mapping[str, NDArray[Any]]
+    ) -> list[int]:
+        """Put arrays of one length at the ends of their columns; the span stands for all of them in the item."""
+        columns = self._aligned.get(field)
+        if columns is None:
+            columns = self._aligned[field] = _GrowingColumns(rules)
+        return columns.add(arrays)
 
     def add(self, field: str, rule: ArrayRule, array: NDArray[Any]) -> list[int]:
         """Put the array at the end of its column; the span stands for it in the item."""
@@ -84,13 +86,12 @@ class ColumnWriter:
         column.length = stop = start + array.size
         return [start, stop]
 
-    @property
-    def shapes(self) -> list[ColumnShape]:
-        return [(field, c.rule.name, c.rule.code, c.length) for field, c in self._columns.items()]
-
-    def parts(self) -> list[Any]:
-        """The columns as buffers, with padding; join them."""
-        return [part for column in self._columns.values() for part in column.padded()]
+    def columns(self) -> "dict[str, _GrowingColumn]":
+        """By the names that they have in the message. Raises `ColumnError` where those of one field differ in length."""
+        found = dict(self._columns)
+        for field, columns in self._aligned.items():
+            found.update((f"{field}{_OF}{name}", column) for name, column in columns.apart())
+        return found
 
 
 class _GrowingColumn:
@@ -101,6 +102,35 @@ class _GrowingColumn:
 
     def padded(self) -> list[Any]:
         return [*self.parts, bytes(-self.length * self.rule.itemsize % ALIGNMENT)]
+
+
+class _GrowingColumns:
+    """Those of one field; they share its spans."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._first = rules[0][0]
+        self._parts: list[Mapping[str, NDArray[Any]]] = []
+        self._sizes: list[int] = []
+        self._length = 0
+
+    def add(self, arrays: Mapping[str, NDArray[Any]]) -> list[int]:
+        size = arrays[self._first].size
+        self._parts.append(arrays)
+        self._sizes.append(size)
+        start = self._length
+        self._length = stop = start + size
+        return [start, stop]
+
+    def apart(self) -> Iterator[tuple[str, _GrowingColumn]]:
+        """Each of them. Raises `ColumnError` where the arrays of a part differ in length."""
+        for name, rule in self._rules:
+            column = _GrowingColumn(rule)
+            column.parts = [arrays[name] for arrays in self._parts]
+            column.length = self._length
+            if [part.size for part in column.parts] != self._sizes:
+                raise ColumnError(f"arrays differ in length: {name} and {self._first}")
+            yield name, column
 
 
 def read_columns(body: bytes, offset: int, shapes: list[ColumnShape]) -> dict[str, Column]:
@@ -124,16 +154,23 @@ def read_columns(body: bytes, offset: int, shapes: list[ColumnShape]) -> dict[st
     return columns
 
 
-@cache
-def array_fields(model: type[object]) -> list[tuple[str, ArrayRule]]:
-    """The array fields of a kind of model. Raises `TypeError` for what is no model."""
-    if not issubclass(model, BaseModel):
-        raise TypeError(f"{model.__name__} can't travel in a message")
-    rules = {name: _rule(info) for name, info in model.model_fields.items()}
-    return [(name, rule) for name, rule in rules.items() if rule is not None]
+def aligned(columns: dict[str, Column]) -> dict[str, AlignedColumns]:
+    """By field, the columns that share spans. Raises `ColumnError` where those of a field differ in length."""
+    fields: dict[str, dict[str, Column]] = {}
+    for name, column in columns.items():
+        field, of, array = name.partition(_OF)
+        if of:
+            fields.setdefault(field, {})[array] = column
+    return {field: _aligned(field, parts) for field, parts in fields.items()}
 
 
-def _rule(info: FieldInfo) -> ArrayRule | None:
-    """The rule of an array field, also of an optional one."""
-    marks = [*info.metadata, *(mark for a in get_args(info.annotation) for mark in get_args(a))]
-    return next((mark for mark in marks if isinstance(mark, ArrayRule)), None)
+def _aligned(field: str, columns: dict[str, Column]) -> AlignedColumns:
+    lengths = {array.size for _, array, _ in columns.values()}
+    if len(lengths) != 1:
+        raise ColumnError(f"the columns of {field} differ in length")
+    return AlignedColumns(
+        [(name, rule) for name, (rule, _, _) in columns.items()],
+        {name: array for name, (_, array, _) in columns.items()},
+        lengths.pop(),
+        are_kept=all(is_kept for _, _, is_kept in columns.values()),
+    )

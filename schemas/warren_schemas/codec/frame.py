@@ -4,8 +4,9 @@
 4 bytes   length of the header, u32 little-endian
 4 bytes   length of the items, u32 little-endian
 header    JSON {"kind", "version", "columns": [[field, rule, dtype, length], ...], "texts": [...]}
-items     JSON list; an array is a span of its column, as in "ids_T": [0, 128], a spec the number of
-          its text, and a list that grows the numbers of its texts, as in "messages": {"texts": [1, 2]}
+items     JSON list; an array is a span of its column, as in "ids_N": [0, 128], arrays of one length share
+          a span, as in "tokens": [0, 128] (see `one_span`), a spec is the number of its text, and a list
+          that grows the numbers of its texts, as in "messages": {"texts": [1, 2]}
 texts     one after another, of so many bytes as the header says (see `spec_texts`, `growing_lists`)
 padding   to a multiple of 8 bytes
 columns   in the order of the header, each padded to a multiple of 8 bytes (see `columns`)
@@ -25,9 +26,11 @@ from warren_schemas.codec.columns import (
     ColumnError,
     ColumnShape,
     ColumnWriter,
+    aligned,
     read_columns,
 )
 from warren_schemas.fields.message_texts import TEXTS
+from warren_schemas.fields.one_span import AlignedColumns
 from warren_schemas.text.explain import explain
 
 MAGIC = b"WRN1"
@@ -59,22 +62,29 @@ class Frame(NamedTuple):
     kind: Kind
     items: bytes
     columns: dict[str, Column]
+    aligned: dict[str, AlignedColumns]
     texts: list[bytes]
 
     @property
     def context(self) -> dict[str, object]:
         """What fields look for by their names while they are validated."""
-        return {**self.columns, TEXTS: self.texts}
+        return {**self.columns, **self.aligned, TEXTS: self.texts}
 
 
 def write(kind: Kind, items: bytes, writer: ColumnWriter) -> bytes:
     texts = writer.texts
+    try:
+        columns = writer.columns()
+    except ColumnError as error:
+        raise WireError(str(error)) from error
+    shapes = [(name, c.rule.name, c.rule.code, c.length) for name, c in columns.items()]
     sizes = [len(text) for text in texts]
-    shape = {"kind": kind[0], "version": kind[1], "columns": writer.shapes, "texts": sizes}
+    shape = {"kind": kind[0], "version": kind[1], "columns": shapes, "texts": sizes}
     header = orjson.dumps(shape)
     prefix = _PREFIX.pack(MAGIC, len(header), len(items))
     padding = b"\0" * (-(len(prefix) + len(header) + len(items) + sum(sizes)) % ALIGNMENT)
-    body = b"".join([prefix, header, items, *texts, padding, *writer.parts()])
+    parts = [part for column in columns.values() for part in column.padded()]
+    body = b"".join([prefix, header, items, *texts, padding, *parts])
     if len(body) > MAX_MESSAGE_BYTES:
         raise WireError(f"a message of {len(body)} bytes is over {MAX_MESSAGE_BYTES}")
     return body
@@ -98,9 +108,10 @@ def read(body: bytes, known: Container[Kind]) -> Frame:
     texts, end = _read_texts(body, texts_at, header["texts"])
     try:
         columns = read_columns(body, end + (-end % ALIGNMENT), header["columns"])
+        spans = aligned(columns)
     except ColumnError as error:
         raise WireError(str(error)) from error
-    return Frame(kind, body[items_at:texts_at], columns, texts)
+    return Frame(kind, body[items_at:texts_at], columns, spans, texts)
 
 
 def _read_texts(body: bytes, start: int, sizes: list[int]) -> tuple[list[bytes], int]:

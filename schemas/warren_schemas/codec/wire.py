@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
-from typing import TypeGuard, cast
+from typing import NamedTuple, TypeGuard, cast
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from warren_schemas import control, episode, events, group_scoring, training
-from warren_schemas.codec.columns import ColumnWriter, array_fields
+from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeSpec, Generate, Step
-from warren_schemas.fields.growing_lists import MAX_SHORT, growing_fields
+from warren_schemas.fields.arrays import Rules, array_fields
+from warren_schemas.fields.growing_lists import MAX_SHORT, GrowsInMessages, growing_fields
 from warren_schemas.fields.message_texts import TEXTS
+from warren_schemas.fields.one_span import SpanField, one_span_fields
 from warren_schemas.fields.spec_texts import text_of
 from warren_schemas.text.explain import explain
 
@@ -163,15 +165,23 @@ def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
     comes_back = isinstance(items[0], Generate | Step)
 
     def plain(value: object) -> object:
-        if _is_plain(type(value)):
+        apart = _apart(type(value))
+        if apart is None:
             return value.__dict__
         if isinstance(value, EpisodeSpec):
             return writer.add_shared_text(text_of(value))
-        fields = writer.add_fields(value)
-        for name, mark in growing_fields(type(value)):
-            if len(entries := getattr(value, name)) > MAX_SHORT:
+        fields = dict(value.__dict__)
+        for name, rule in apart.arrays:
+            if fields[name] is not None:
+                fields[name] = writer.add(name, rule, fields[name])
+        for name, rules, others in apart.spans:
+            told = fields[name].__dict__
+            if all(told[other] is None for other in others):
+                fields[name] = writer.add_together(name, rules, told)
+        for name, mark in apart.lists:
+            if len(entries := fields[name]) > MAX_SHORT:
                 texts = mark.texts(value, entries, comes_back=comes_back)
-                fields = {**fields, name: {TEXTS: [writer.add_text(text) for text in texts]}}
+                fields[name] = {TEXTS: [writer.add_text(text) for text in texts]}
         return fields
 
     try:
@@ -180,10 +190,19 @@ def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
         raise WireError(str(error.__cause__ or error)) from error
 
 
+class _Apart(NamedTuple):
+    """What of a kind of model stands apart from its JSON."""
+
+    arrays: Rules
+    spans: list[SpanField]
+    lists: list[tuple[str, GrowsInMessages]]
+
+
 @cache
-def _is_plain(kind: type[object]) -> bool:
-    """Whether the models of this kind have nothing that stands apart from their JSON."""
-    return kind is not EpisodeSpec and not array_fields(kind) and not growing_fields(kind)
+def _apart(kind: type[object]) -> _Apart | None:
+    """None where nothing does. Raises `TypeError` for what is no model."""
+    apart = _Apart(array_fields(kind), one_span_fields(kind), growing_fields(kind))
+    return apart if any(apart) or kind is EpisodeSpec else None
 
 
 def _require_count(n: int) -> None:
@@ -240,6 +259,9 @@ def _move(value: object, frame: Frame, writer: ColumnWriter) -> object:
             case [int(start), int(stop)] if key in frame.columns:
                 rule, array, _ = frame.columns[key]
                 moved[key] = writer.add(key, rule, array[start:stop])
+            case [int(start), int(stop)] if key in frame.aligned:
+                columns = frame.aligned[key]
+                moved[key] = writer.add_together(key, columns.rules, columns.cut(start, stop))
             case number if key == SPEC and _is_number(number, len(frame.texts)):
                 moved[key] = writer.add_shared_text(frame.texts[number])
             case _ if key == TEXTS:

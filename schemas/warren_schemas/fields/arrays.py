@@ -14,11 +14,13 @@ An array is handed over: whoever still holds a writable one must not write to it
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, cast
+from functools import cache
+from typing import Annotated, Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -134,6 +136,9 @@ class ArrayRule:
         return {"type": "array", "items": items}
 
 
+Rules = list[tuple[str, ArrayRule]]
+"""The array fields of a model by their names."""
+
 _INT32, _UINT8, _FLOAT32 = np.dtype("<i4"), np.dtype("u1"), np.dtype("<f4")
 
 TokenIds = Annotated[
@@ -157,3 +162,18 @@ Weights = Annotated[
     NDArray[np.float32],
     ArrayRule("weights", "finite weights", _FLOAT32, low=-_LARGEST, high=_LARGEST),
 ]
+
+
+@cache
+def array_fields(model: type[object]) -> Rules:
+    """The array fields of a kind of model. Raises `TypeError` for what is no model."""
+    if not issubclass(model, BaseModel):
+        raise TypeError(f"{model.__name__} can't travel in a message")
+    rules = {name: _rule(info) for name, info in model.model_fields.items()}
+    return [(name, rule) for name, rule in rules.items() if rule is not None]
+
+
+def _rule(info: FieldInfo) -> ArrayRule | None:
+    """The rule of an array field, also of an optional one."""
+    marks = [*info.metadata, *(mark for a in get_args(info.annotation) for mark in get_args(a))]
+    return next((mark for mark in marks if isinstance(mark, ArrayRule)), None)

@@ -87,8 +87,9 @@ def _line(
         sentence = f"missing; expected {_either(', '.join(map(repr, tags)))}" if tags else "missing"
     elif all(details["type"] in _EXPECTED for details in alternatives):
         sentence = _expectation(alternatives)
-    else:
-        sentence = first["msg"].removeprefix("Value error, ")
+    else:  # what was found wrong in it says more than that it might have been of another type
+        found = next(details for details in alternatives if details["type"] not in _EXPECTED)
+        sentence = found["msg"].removeprefix("Value error, ")
     if known := meant_by(path, _given(first)):
         sentence = f"{sentence.partition('; did you mean ')[0]}; {known}"
     return f"{'.'.join(path)}: {sentence}" if path else sentence

@@ -17,6 +17,7 @@ from tests.support.factories import (
     make_spec,
     make_start_episode,
     make_step,
+    make_tokens,
     make_transcript,
     to_plain,
 )
@@ -29,6 +30,7 @@ from warren_schemas.envelope import Envelope
 from warren_schemas.episode import PolicyRef, Step
 from warren_schemas.fields.spec_texts import MAX_REMEMBERED
 from warren_schemas.ids import ModelId, RunId
+from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.training import OpDone
 
 
@@ -58,6 +60,9 @@ def change_items(body: bytes, change: Callable[[list[Any]], object]) -> Decoded:
 
 GOOD = encode([make_step(), make_step()])
 HEADER, ITEMS, SPECS, COLUMNS = take_apart(GOOD)
+MASKED_TOKENS = make_tokens(6, sampling_mask=SamplingMask.none(6))
+MASKED = encode([make_step(transcript=make_transcript(tokens=MASKED_TOKENS))] * 2)
+"""Whose tokens say more than one span tells."""
 CLOSE: dict[str, Any] = {"kind": "close_model", "version": 1, "columns": [], "texts": []}
 CLOSE_ITEM = to_plain(make_close_model())
 
@@ -77,7 +82,7 @@ def test_the_tools_of_this_file_work() -> None:
         (GOOD[:4] + b"\xff\xff\xff\x7f" + GOOD[8:], "should end at byte 2147"),
         (GOOD[:8] + b"\xff\xff\xff\x7f" + GOOD[12:], "should end at byte 2147"),
         (GOOD[:20], "should end at byte"),
-        (GOOD[:-1], "ends before column versions_T does"),
+        (GOOD[:-1], "ends before column tokens.versions_T does"),
         (GOOD[:-40], "the message ends before column"),
         (GOOD + b"\0", "the message should have"),
         (GOOD + bytes(8), "the message should have"),
@@ -163,38 +168,83 @@ def test_an_item_that_is_no_object_takes_nobody_down(item: object) -> None:
     assert decoded.rejected[0].reason.startswith("item 0: ")
 
 
-def set_tokens(index: int, **spans: object) -> Callable[[list[Any]], object]:
+def set_tokens(index: int, told: object) -> Callable[[list[Any]], object]:
+    return lambda items: items[index]["transcript"].update(tokens=told)
+
+
+def set_arrays(index: int, **spans: object) -> Callable[[list[Any]], object]:
     return lambda items: items[index]["transcript"]["tokens"].update(spans)
 
 
-@pytest.mark.parametrize(
-    "span",
-    [None, 5, "ids", [], [0], [0, 1, 2], [0, 99], [-6, -3], [4, 2], [0.0, 6.0], ["0", "6"], {}],
-)
+BAD_SPANS = [None, 5, "ids", [], [0], [0, 1, 2], [0, 99], [-6, -3], [4, 2], [0.0, 6.0], ["0", "6"]]
+
+
+@pytest.mark.parametrize("span", [*BAD_SPANS, {}, {"tokens": [0, 6]}])
+def test_a_span_outside_its_columns_is_its_items_fault(span: object) -> None:
+    decoded = change_items(GOOD, set_tokens(1, span))
+    assert len(decoded.items) == 1
+    assert "item 1: transcript.tokens" in decoded.rejected[0].reason
+
+
+@pytest.mark.parametrize("span", [*BAD_SPANS, {}])
 def test_a_span_outside_its_column_is_its_items_fault(span: object) -> None:
-    decoded = change_items(GOOD, set_tokens(1, ids_T=span))
+    decoded = change_items(MASKED, set_arrays(1, ids_T=span))
     assert len(decoded.items) == 1
     assert "item 1: transcript.tokens.ids_T: not the span of a column" in decoded.rejected[0].reason
 
 
 def test_arrays_of_unequal_length_are_their_items_fault() -> None:
-    decoded = change_items(GOOD, set_tokens(0, mask_T=[0, 5]))
+    decoded = change_items(MASKED, set_arrays(0, mask_T=[0, 5]))
     assert len(decoded.items) == 1
     assert "transcript.tokens: arrays differ in length: 6 ids, 5 mask" in decoded.rejected[0].reason
 
 
-def test_a_column_of_another_rule_is_refused() -> None:
-    columns = [["versions_T" if c[0] == "ids_T" else "ids_T" if c[0] == "versions_T" else c[0], *c[1:]]
-               for c in HEADER["columns"]]  # fmt: skip
-    decoded = decode(put_together(HEADER | {"columns": columns}, ITEMS, SPECS, COLUMNS))
+def test_arrays_that_share_a_span_and_differ_in_length_are_not_sent() -> None:
+    good = make_step()
+    tokens = good.transcript.tokens
+    bad = tokens.model_copy(update={"mask_T": tokens.mask_T[1:]})
+    longer = tokens.model_copy(update={"mask_T": np.append(tokens.mask_T, tokens.mask_T[:1])})
+    steps = [
+        good.model_copy(update={"transcript": good.transcript.model_copy(update={"tokens": t})})
+        for t in (tokens, bad, longer)
+    ]
+    with pytest.raises(WireError, match="arrays differ in length: mask_T and ids_T"):
+        encode(steps)
+
+
+def test_columns_that_share_spans_and_differ_in_length_are_refused() -> None:
+    columns = [[*c[:3], c[3] - (c[0] == "tokens.versions_T")] for c in HEADER["columns"]]
+    header = HEADER | {"columns": columns}
+    n_fewer = len(COLUMNS) - 12 * 4 + 11 * 4 + 4
+    with pytest.raises(WireError, match="the columns of tokens differ in length"):
+        decode(put_together(header, ITEMS, SPECS, COLUMNS[:n_fewer]))
+
+
+def test_a_column_that_has_the_name_of_a_field_with_spans_is_none_of_its_columns() -> None:
+    columns = [c if c[0] != "tokens.ids_T" else ["tokens", *c[1:]] for c in HEADER["columns"]]
+    alone = [["tokens", "token_ids", "<i4", 12]]
+    for header, body in ((columns, COLUMNS), (alone, COLUMNS[:48])):
+        decoded = decode(put_together(HEADER | {"columns": header}, ITEMS, SPECS, body))
+        assert [r.index for r in decoded.rejected] == [0, 1]
+
+
+@pytest.mark.parametrize(("body", "of"), [(GOOD, "columns of ids_T, "), (MASKED, "a column of ")])
+def test_a_column_of_another_rule_is_refused(body: bytes, of: str) -> None:
+    header, items, specs, rest = take_apart(body)
+    other = {"ids_T": "versions_T", "versions_T": "ids_T"}
+    columns = [
+        [f"{field}{dot}{other.get(name, name)}", *shape]
+        for (field, dot, name), shape in ((c[0].rpartition("."), c[1:]) for c in header["columns"])
+    ]
+    decoded = decode(put_together(header | {"columns": columns}, items, specs, rest))
     assert decoded.items == []
-    assert "not the span of a column of token_ids" in decoded.rejected[0].reason
+    assert f"not the span of {of}" in decoded.rejected[0].reason
 
 
 def with_number(column: str, value: float) -> bytes:
     """The good message, the first number of the second item's part of a column replaced."""
-    names = [shape[0] for shape in HEADER["columns"]]
-    codes = {name: code for name, _, code, _ in HEADER["columns"]}
+    codes = {name.removeprefix("tokens."): code for name, _, code, _ in HEADER["columns"]}
+    names = list(codes)
     sizes = [12 * np.dtype(codes[name]).itemsize for name in names]
     starts = np.cumsum([0, *[size + -size % 8 for size in sizes]])
     at = int(starts[names.index(column)]) + 6 * np.dtype(codes[column]).itemsize
@@ -217,7 +267,7 @@ def with_number(column: str, value: float) -> bytes:
 def test_a_number_out_of_range_is_its_items_fault(column: str, value: float, reason: str) -> None:
     decoded = decode(with_number(column, value))
     assert len(decoded.items) == 1
-    assert decoded.rejected[0].reason.startswith(f"item 1: transcript.tokens.{reason}")
+    assert decoded.rejected[0].reason.startswith(f"item 1: transcript.tokens: {reason}")
 
 
 def test_a_rejected_item_is_a_message_of_its_own_that_can_be_mended() -> None:
