@@ -49,10 +49,10 @@ def _of_sparse(tensor: messages.Tensor, name: str, shape: tuple[int, int]) -> "N
     values_N = decoded(sparse.values, _DTYPES[tensor.dtype], name)
     columns_N = decoded(sparse.col_indices, "<i8", name).astype(np.int64)
     ends = decoded(sparse.crow_indices, "<i8", name).astype(np.int64)
-    sizes_T = np.diff(ends)
     fits = ends.size == n_tokens + 1 and ends[0] == 0 and ends[-1] == values_N.size
-    if not fits or columns_N.size != values_N.size or (sizes_T < 0).any():
+    if not fits or columns_N.size != values_N.size or (ends[1:] < ends[:-1]).any():
         raise CantTrain(f"{name}: what it lists doesn't fit its {n_tokens} rows")
+    sizes_T = np.diff(ends)  # of what rises from 0: others have differences that overflow
     if ((columns_N < 0) | (columns_N >= width)).any():
         raise CantTrain(f"{name} lists what is outside of its {width} columns")
     dense_TK = np.zeros(shape, values_N.dtype)

@@ -4,20 +4,24 @@ The protocol's tensors stand at the token before the one that they are of: `targ
 `model_input[t]`. Ours stand at the token itself, so each sequence gets its last target behind it, and each array a 0
 in front. Targets that are other tokens than the input's next ones are told beside it. Of a datum that has several
 targets for each token there is a sequence for each of them, one after another: trainers compute what they share once.
+Invariant: few bytes may say that there are many targets, so nothing is made of a request before they are counted.
 
 Legend: `_T` tokens of the protocol's input, `_K` targets for each, `_S` tokens of the whole sequence, one more.
 """
 
 from collections.abc import Mapping
+from operator import mul
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
+from warren_gateway.models.batches import MOST_TOKENS
 from warren_gateway.tinker.tensors import CantTrain, decoded, n_columns, table
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import Loss
-from warren_schemas.http.trainable import Datum, ForwardAsked, ForwardBackwardAsked
+from warren_schemas.http.trainable import MAX_DATA, Datum, ForwardAsked, ForwardBackwardAsked
 
 LOSSES: dict[str, Mapping[str, str]] = {
     "cross_entropy": {},
@@ -43,6 +47,7 @@ def asked(request: messages.ForwardBackwardRequest) -> ForwardAsked | ForwardBac
     loss = _loss(request)
     if not request.data:
         raise CantTrain("there is no data")
+    _require_few(size_of(request))
     data = tuple(made for i, datum in enumerate(request.data) for made in _datum(i, datum, loss))
     kind = ForwardAsked if request.forward_only else ForwardBackwardAsked
     return kind(loss=loss, data=data)
@@ -50,7 +55,39 @@ def asked(request: messages.ForwardBackwardRequest) -> ForwardAsked | ForwardBac
 
 def targets_of(request: messages.ForwardBackwardRequest) -> list[int]:
     """How many targets each token has, by datum; 0 where they have one axis, which their logprobs have, too."""
-    return [n_columns(datum.loss_fn_inputs["target_tokens"]) for datum in request.data]
+    return [_n_targets(datum) for datum in request.data]
+
+
+def _n_targets(datum: messages.Datum) -> int:
+    tensors = datum.loss_fn_inputs  # asked for what it lacks, it would have it
+    return n_columns(tensors["target_tokens"]) if "target_tokens" in tensors else 0
+
+
+class Size(NamedTuple):
+    n_sequences: int
+    n_targets: int
+    """Of all tokens, those too that no sparse tensor lists."""
+
+
+def size_of(request: messages.ForwardBackwardRequest) -> Size:
+    """What a request says it has, however few bytes say it."""
+    widths = [max(n, 1) for n in targets_of(request)]
+    return Size(sum(widths), sum(map(mul, map(_n_tokens, request.data), widths)))
+
+
+def _n_tokens(datum: messages.Datum) -> int:
+    return sum(len(chunk.encoded_text.tokens) for chunk in datum.model_input) // 4
+
+
+def _require_few(size: Size) -> None:
+    if size.n_sequences > MAX_DATA:
+        raise CantTrain(
+            f"there are {size.n_sequences} sequences, one for each column of targets, and {MAX_DATA} are the most"
+        )
+    if size.n_targets > MOST_TOKENS:
+        raise CantTrain(
+            f"there are {size.n_targets} targets, and {MOST_TOKENS} are the most; ask for several smaller ops"
+        )
 
 
 def _loss(request: messages.ForwardBackwardRequest) -> Loss:

@@ -34,6 +34,8 @@ __all__ = [
 
 ClientKey = Annotated[str, Field(min_length=1, max_length=128)]
 Metadata = dict[str, JsonValue]
+MAX_DATA = 65_536
+"""Of one op."""
 MIN_IDLE_S, MAX_IDLE_S = 30.0, 7 * 86400.0
 
 
@@ -119,7 +121,7 @@ class Datum(Frozen):
 class LossFields(Frozen):
     loss: Loss
     """Summed over the tokens that count."""
-    data: Annotated[Listed[Datum], Field(min_length=1, max_length=65_536)]
+    data: Annotated[Listed[Datum], Field(min_length=1, max_length=MAX_DATA)]
     temperature: PositiveFloat = 1.0
     """Logits are divided by this first: what the tokens were sampled with."""
     kl: KlPenalty | None = None

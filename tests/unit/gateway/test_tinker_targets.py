@@ -8,13 +8,16 @@ from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.models.outcomes import Done, Request
 from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.tensors import MOST_VALUES, CantTrain, table
-from warren_gateway.tinker.training import asked, targets_of
+from warren_gateway.tinker.training import asked, size_of, targets_of
 from warren_gateway.tinker.wire import messages
+from warren_schemas.http.trainable import MAX_DATA
 from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import OpDone
 
 INPUTS = [2, 5, 9]
 TARGETS = [[5, 7], [0, 8], [4, 0]]
+MOST_INT = (1 << 63) - 1
+"""What it is from there to -2 has no 64 bits."""
 WEIGHTS = [[0.25, 0.75], [0.0, 1.0], [0.5, 0.0]]
 
 
@@ -98,10 +101,11 @@ def broken(
     return made
 
 
-def wide() -> messages.Tensor:
+def wide(n_columns: int) -> messages.Tensor:
+    """Few bytes, whatever they say."""
     made = messages.Tensor()
     made.dtype = messages.INT64
-    made.shape.extend([len(INPUTS), MOST_VALUES])
+    made.shape.extend([len(INPUTS), n_columns])
     made.sparse_csr.crow_indices = bytes(8 * (len(INPUTS) + 1))
     return made
 
@@ -114,11 +118,11 @@ def indices(*values: int) -> bytes:
     ("tensor", "reason"),
     [
         (dense(TARGETS[:2], "<i8"), r"has the shape \[2, 2\] for 3 tokens"),
-        (wide(), "500000 are the most"),
         (broken(crow_indices=indices(0, 2, 3)), "doesn't fit its 3 rows"),
         (broken(crow_indices=indices(0, 3, 2, 4)), "doesn't fit its 3 rows"),
         (broken(crow_indices=indices(1, 2, 3, 4)), "doesn't fit its 3 rows"),
         (broken(crow_indices=indices(0, 2, 3, 5)), "doesn't fit its 3 rows"),
+        (broken(crow_indices=indices(0, MOST_INT, -2, 4)), "doesn't fit its 3 rows"),
         (broken(col_indices=indices(0, 1, 1)), "doesn't fit its 3 rows"),
         (broken(col_indices=indices(0, 1, 2, 0)), "outside of its 2 columns"),
         (broken(col_indices=indices(0, 1, -1, 0)), "outside of its 2 columns"),
@@ -130,6 +134,31 @@ def test_a_table_that_is_none_says_why(tensor: messages.Tensor, reason: str) -> 
         table(tensor, "target_tokens", len(INPUTS))
     with pytest.raises(CantTrain, match=f"data.0: .*{reason}"):
         asked(request_of(target_tokens=tensor))
+
+
+def test_a_table_of_too_many_values_is_made_nothing_of() -> None:
+    with pytest.raises(CantTrain, match="500000 are the most"):
+        table(wide(MOST_VALUES), "weights", len(INPUTS))
+
+
+def test_all_targets_of_a_request_are_counted_before_anything_is_made_of_them() -> None:
+    request = request_of(target_tokens=wide(MAX_DATA))
+    assert size_of(request) == (MAX_DATA, len(INPUTS) * MAX_DATA)
+    add(request)
+    assert size_of(request) == (MAX_DATA + 1, len(INPUTS) * (MAX_DATA + 1))
+    with pytest.raises(CantTrain, match=f"{MAX_DATA + 1} sequences.*{MAX_DATA} are the most"):
+        asked(request)
+    wordy = request_of(target_tokens=wide(20_000))
+    wordy.data[0].model_input.add().encoded_text.tokens = bytes(4 * 23)
+    with pytest.raises(CantTrain, match="520000 targets, and 500000 are the most"):
+        asked(wordy)
+
+
+def test_whoever_counts_targets_adds_none() -> None:
+    request = request_of()
+    assert (size_of(request), targets_of(request)) == ((1, len(INPUTS)), [0])
+    with pytest.raises(CantTrain, match="target_tokens are missing"):
+        asked(request)
 
 
 def test_only_cross_entropy_takes_several_targets_with_a_weight_each() -> None:

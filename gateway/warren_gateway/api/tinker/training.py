@@ -8,6 +8,7 @@ Invariants
 
 import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 from aiohttp import web
 from google.protobuf.message import DecodeError
@@ -20,7 +21,7 @@ from warren_gateway.api.tinker.route import op_route
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.tensors import CantTrain
-from warren_gateway.tinker.training import asked, targets_of
+from warren_gateway.tinker.training import asked, size_of, targets_of
 from warren_gateway.tinker.wire import messages
 from warren_schemas.http.trainable import (
     Asking,
@@ -40,37 +41,52 @@ from warren_schemas.training import OptimStep
 
 MAX_OP_BYTES = 64 * 1024 * 1024
 """The clients cut what they send into parts of 5 MB."""
-_LARGE_BYTES = 64 * 1024
+_LARGE_BYTES = 16 * 1024
+_MANY_SEQUENCES, _MANY_TARGETS = 256, 64 * 1024
 _LEAST_EPS = 1e-12
 
 
 async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
     body = await read_bytes(call.request, MAX_OP_BYTES)
     try:
-        request, op = await _off_loop(_read_loss_op, body)
+        asks = await _read(body)
     except DecodeError as error:
         raise invalid("The body is no ForwardBackwardRequest") from error
-    n_targets = tuple(targets_of(request))
-    noted = Noted(model=request.model_id, n_targets=n_targets if any(n_targets) else ())
-    return await submitted(call, request.model_id, request.seq_id, op, noted)
+    noted = Noted(model=asks.model, n_targets=asks.n_targets)
+    return await submitted(call, asks.model, asks.number, asks.op, noted)
 
 
-async def _off_loop(
-    read: Callable[[bytes], tuple[messages.ForwardBackwardRequest, Asking]], body: bytes
-) -> tuple[messages.ForwardBackwardRequest, Asking]:
+class _LossAsked(NamedTuple):
+    model: str
+    number: int
+    op: Asking
+    n_targets: tuple[int, ...] = ()
+
+
+async def _read(body: bytes) -> _LossAsked:
+    """In a thread where that takes long. Raises `DecodeError`."""
     if len(body) > _LARGE_BYTES:
-        return await asyncio.to_thread(read, body)
-    return read(body)
-
-
-def _read_loss_op(body: bytes) -> tuple[messages.ForwardBackwardRequest, Asking]:
+        return await asyncio.to_thread(_read_whole, body)
     request = messages.ForwardBackwardRequest.FromString(body)
+    size = size_of(request)  # which few bytes can make large
+    if size.n_sequences > _MANY_SEQUENCES or size.n_targets > _MANY_TARGETS:
+        return await asyncio.to_thread(_loss_asked, request)
+    return _loss_asked(request)
+
+
+def _read_whole(body: bytes) -> _LossAsked:
+    return _loss_asked(messages.ForwardBackwardRequest.FromString(body))
+
+
+def _loss_asked(request: messages.ForwardBackwardRequest) -> _LossAsked:
+    model, number = request.model_id, request.seq_id
     try:
-        return request, asked(request)
+        op, n_targets = asked(request), tuple(targets_of(request))
     except CantTrain as error:
-        return request, SkipAsked(
-            reason=f"{error}"[:MOST_CHARS], spoils_gradient=not request.forward_only
-        )
+        reason = f"{error}"[:MOST_CHARS]
+        skip = SkipAsked(reason=reason, spoils_gradient=not request.forward_only)
+        return _LossAsked(model, number, skip)
+    return _LossAsked(model, number, op, n_targets if any(n_targets) else ())
 
 
 async def optim_step(call: Call[OpAsked]) -> web.StreamResponse:

@@ -11,8 +11,9 @@ from tests.support.tinker import Json, Wire, loss_op, zstd
 from warren_gateway.access.caller import Viewer
 from warren_gateway.store.tables import RequestRow
 from warren_gateway.tinker.paths import key_of
+from warren_gateway.tinker.wire import messages
 from warren_schemas.control import WorkerRole
-from warren_schemas.http.trainable import CreateModel
+from warren_schemas.http.trainable import MAX_DATA, CreateModel
 
 BASE = "warren/tiny"
 
@@ -81,7 +82,10 @@ async def test_what_cant_be_done_takes_its_place_and_fails_there(
     await ann.post("save_weights", {"model_id": model, "seq_id": 3, "path": "not a name"})
     nowhere: Json = {"model_id": model, "seq_id": 4, "path": "tinker://nobody:train:0/weights/x"}
     await ann.post("load_weights", nowhere)
-    assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4)]
+    few_bytes = messages.ForwardBackwardRequest.FromString(loss_op(model, 5))
+    few_bytes.data[0].loss_fn_inputs["target_tokens"].shape.extend([2, MAX_DATA + 1])
+    await ann.train(few_bytes.SerializeToString())
+    assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4, 5)]
     await ann.post("optim_step", {"model_id": model, "seq_id": 1, "adam_params": {}}, status=400)
     await ann.train(b"\xff\xff\xff", status=400)
 
