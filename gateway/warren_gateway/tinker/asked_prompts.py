@@ -30,6 +30,14 @@ class AskedPrompt:
     transcript: Transcript
     with_images: PromptWithImages | None = None
 
+    @property
+    def n_tokens(self) -> int:
+        """Of images, as many as its asker expects."""
+        if self.with_images is None:
+            return len(self.transcript.tokens)
+        expected = (image.n_expected or 0 for image in self.with_images.images)
+        return self.with_images.ids_T.size + sum(expected)
+
 
 def prompt_of(chunks: Sequence[Chunk], n_samples: int) -> AskedPrompt:
     """Raises `CantSample`."""

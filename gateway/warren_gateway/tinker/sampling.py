@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from warren_gateway.inference.questions import Answer, Question
+from warren_gateway.tinker.answer_room import require_room
 from warren_gateway.tinker.asked_prompts import AskedPrompt, plain, prompt_of
 from warren_gateway.tinker.chosen_tokens import targets_of, tell_drawn, tell_targets
 from warren_gateway.tinker.samples.answering import CantSample
@@ -51,7 +52,7 @@ def question_of(asked: Sample, policy: PolicyRef) -> Question:
 def _question(asked: Sample, policy: PolicyRef) -> Question:
     _require_offered(asked)
     prompt = prompt_of(asked.prompt.chunks, asked.num_samples)
-    return Question(
+    question = Question(
         policy=policy,
         transcript=prompt.transcript,
         sampling=_sampling(asked.sampling_params),
@@ -59,10 +60,15 @@ def _question(asked: Sample, policy: PolicyRef) -> Question:
         is_plain=True,
         options=_options(asked, prompt),
     )
+    require_room(question, prompt.n_tokens)
+    if asked.topk_sample_logprobs:
+        later = replace(question, options=_of_sampled(asked))
+        require_room(later, prompt.n_tokens)
+    return question
 
 
 def about(asked: Sample, question: Question, answers: Sequence[Answer]) -> list[Question]:
-    """What is asked about each answer, where the client wants to know more of it."""
+    """What is asked about each answer, where the client wants to know more of it. Raises `CantSample`."""
     steps = [answer for answer in answers if isinstance(answer, Step)]
     if not asked.topk_sample_logprobs or len(steps) < len(answers):
         return []
@@ -72,14 +78,18 @@ def about(asked: Sample, question: Question, answers: Sequence[Answer]) -> list[
 
 def _about_sampled(asked: Sample, alike: Question, step: Step) -> Question:
     """Of a prompt that goes on with what was sampled."""
-    tokens, n_top = step.transcript.tokens, asked.topk_sample_logprobs
+    tokens, options = step.transcript.tokens, _of_sampled(asked)
     shown = None if alike.options is None else alike.options.prompt
-    options = TokenOptions(n_top_prompt=n_top)
+    require_room(replace(alike, options=options), tokens.ids_T.size)
     if shown is None:
         return replace(alike, transcript=plain(tokens.ids_T), options=options)
     ids_T = np.concatenate([shown.ids_T, tokens.ids_T[tokens.mask_T == 1]])
     longer = shown.model_copy(update={"ids_T": ids_T})
     return replace(alike, options=options.model_copy(update={"prompt": longer}))
+
+
+def _of_sampled(asked: Sample) -> TokenOptions:
+    return TokenOptions(n_top_prompt=asked.topk_sample_logprobs)
 
 
 def told(asked: Sample, answers: Sequence[Answer], more: Sequence[Answer]) -> Sampled:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 Told = Callable[[Sequence[Answer], Sequence[Answer]], Sampled]
 """Answers, and what was answered when asked about them -> what the client gets."""
 About = Callable[[Sequence[Answer]], Sequence[Question]]
-"""Answers -> what is asked about them."""
+"""Answers -> what is asked about them. Raises `CantSample`."""
 
 
 class CantSample(ValueError):
@@ -154,6 +154,8 @@ class Answering:
                 return ask.told(answers, await self._answers(ask.about(answers)))
         except TimeoutError:
             return FailedSample("No sampler answered in time", is_users=False)
+        except CantSample as error:
+            return FailedSample(f"{error}", is_users=True)
         except BrokerError as error:
             log.info("a sample was lost: %s", error)
             return None
