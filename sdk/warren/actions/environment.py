@@ -26,7 +26,7 @@ class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
     """
 
     action_type: ClassVar[Any] = None
-    """What `act` gets; taken from the brackets behind `ActionEnv` unless it is set."""
+    """What `act` gets; taken from the brackets behind `ActionEnv`, or behind a class of yours between, unless it is set."""
     action_pattern: ClassVar[str | None] = None
     """A regular expression for the words: its named groups are the fields, its last match counts. None: JSON for
     a type with fields, the bare words for a text, a number or a choice."""
@@ -41,9 +41,10 @@ class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
-        for base in get_original_bases(cls):
-            if get_origin(base) is ActionEnv and not isinstance(get_args(base)[0], TypeVar):
-                cls.action_type = get_args(base)[0]
+        told = [_told_type(base) for base in get_original_bases(cls)]
+        known = [each for each in told if each is not None and not _is_open(each)]
+        if known and "action_type" not in vars(cls):
+            cls.action_type = known[-1]
         if cls.action_type is not None:
             cls.reader()
 
@@ -90,6 +91,33 @@ class ActionEnv(Env[TaskT], Generic[ActionT, TaskT]):
 @cache
 def _reader(action_type: Any, pattern: str | None) -> ActionReader[Any]:
     return ActionReader(action_type, pattern)
+
+
+def _told_type(base: Any) -> Any:
+    """What stands for `ActionT` in the brackets of a base, whatever its own bases call it; None where nothing does."""
+    origin, told = get_origin(base), get_args(base)
+    if origin is ActionEnv:
+        return told[0]
+    if not (isinstance(origin, type) and issubclass(origin, ActionEnv)):
+        return None
+    if origin.action_type is not None:
+        return origin.action_type
+    values = dict(zip(getattr(origin, "__parameters__", ()), told, strict=False))
+    types = (_told_type(_filled(each, values)) for each in get_original_bases(origin))
+    return next((each for each in types if each is not None), None)
+
+
+def _filled(base: Any, values: dict[Any, Any]) -> Any:
+    """With these values in the place of its variables; a base without brackets has none."""
+    if get_origin(base) is None or get_origin(base) is Generic or not base.__parameters__:
+        return base
+    return base[tuple(values.get(variable, variable) for variable in base.__parameters__)]
+
+
+def _is_open(told: Any) -> bool:
+    """Whether a class further down says what it is."""
+    is_of_variables = get_origin(told) is not None and bool(getattr(told, "__parameters__", ()))
+    return isinstance(told, TypeVar) or is_of_variables
 
 
 def has_async_actions(environment: type[Env[Any]]) -> bool:

@@ -2,7 +2,8 @@
 
 json     the type has fields (a model, a dataclass, a union of them …): one JSON value, in a fenced block or bare
 plain    the type is a text, a number or a choice (`Literal`, an enum): the words themselves
-pattern  a regular expression; its named groups are the fields, or what it matches is the value
+pattern  a regular expression; its named groups are the fields of a type that has any, and a plain value is what its
+         first group matches, or all of it
 
 Only what is said aloud counts, not what stands in `<think>`. Invariant: whatever the words, reading ends with a value
 of the type or with a sentence that can be said to the policy. JSON is looked for in time linear in their length.
@@ -91,10 +92,10 @@ class ActionReader(Generic[ActionT]):
         if not matches:
             return Unreadable("what was asked for is not there")
         last = matches[0]
-        if pattern.groupindex:
-            groups = {name: text for name, text in last.groupdict().items() if text is not None}
-            return Read(self._adapter.validate_strings(groups))
-        return Read(self._plain(last[1] if pattern.groups else last[0]))
+        if self._is_plain:
+            return Read(self._plain(last[1] if pattern.groups else last[0]))
+        groups = {name: text for name, text in last.groupdict().items() if text is not None}
+        return Read(self._adapter.validate_strings(groups))
 
     def _from_json(self, said: str) -> Read[ActionT] | Unreadable:
         text = _json_in(said)

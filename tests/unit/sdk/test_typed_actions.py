@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import pytest
 from hypothesis import given
@@ -114,6 +114,13 @@ def test_a_pattern_has_the_fields_as_groups_and_its_last_match_counts() -> None:
         ActionReader(Move, r"(\d+)")
 
 
+def test_a_named_group_of_a_plain_value_is_no_field() -> None:
+    assert ActionReader(int, r"take (?P<n>\d+)").read("take 1, no, take 2") == Read(2)
+    assert ActionReader(Color, r"(?P<color>red|blue)!").read("blue!") == Read(Color.BLUE)
+    either = ActionReader(int, r"(?P<n>\d+)|none")
+    assert isinstance(either.read("none"), Unreadable)
+
+
 def test_the_policy_is_told_the_form() -> None:
     assert ActionReader(Color).told() == "Answer with nothing but one of: red, blue."
     assert ActionReader(Move, "(?P<row>.)").told() is None
@@ -183,3 +190,51 @@ def test_a_class_without_a_type_is_told_so() -> None:
         TypeError, match=r"Nothing does not say what an action is: ActionEnv\[Move\]"
     ):
         play(Nothing(), lambda _: "x")
+
+
+MoveT, RowT, SizeT = TypeVar("MoveT"), TypeVar("RowT"), TypeVar("SizeT")
+
+
+class Game(ActionEnv[MoveT, RowT], Generic[RowT, SizeT, MoveT]):
+    """What its actions are a subclass says."""
+
+    def reset(self, task: RowT, ctx: Context) -> str:
+        return "Your turn."
+
+    def act(self, action: MoveT) -> StepResult:
+        return StepResult(reward=float(action == 1), done=True)
+
+
+class Count(Game[None, str, int]):
+    pass
+
+
+class Sized(Game[None, SizeT, Move]):
+    """Not all of it is open."""
+
+
+class Listed(ActionEnv[list[MoveT], None]):
+    def reset(self, task: None, ctx: Context) -> str:
+        return "?"
+
+    def act(self, action: list[MoveT]) -> StepResult:
+        return StepResult(reward=float(len(action)), done=True)
+
+
+class Counts(Listed[int]):
+    pass
+
+
+class Own(Game[None, str, str]):
+    action_type = Literal["up", "down"]
+
+
+def test_a_class_between_may_leave_the_type_to_others() -> None:
+    class Small(Sized[str]):
+        pass
+
+    types = [each.action_type for each in (Game, Count, Sized, Small, Listed, Counts)]
+    assert types == [None, int, Move, Move, None, list[int]]
+    assert Own.action_type == Literal["up", "down"], "it is set"
+    assert play(Counts(), lambda _: "[1, 2]").reward == 2.0
+    assert play(Count(), lambda _: "1").reward == 1.0
