@@ -154,7 +154,7 @@ class RabbitBroker:
             consumer = HomeConsumer(*parts, partial(self._queue_repair.prepare, queue))
         else:
             consumer = QueueConsumer(*parts)
-        await self._settle_in(place.entities)
+        await self._declare_durably(place.entities)
         async with self._attached(consumer):
             try:
                 yield consumer
@@ -166,7 +166,7 @@ class RabbitBroker:
         self, stream: Stream, *, start: StreamStart, prefetch: int = 200, aside: bool = False
     ) -> AsyncGenerator[StreamReader]:
         entity = self._entities.stream(stream)
-        await self._settle_in([entity])
+        await self._declare_durably([entity])
         link = await self._aside.started() if aside else self._receiving
         async with self._attached(StreamReader(link, entity, start, prefetch)) as reader:
             yield reader
@@ -244,7 +244,7 @@ class RabbitBroker:
             await asyncio.wait([task])
             self._consumers.discard(consumer)
 
-    async def _settle_in(self, entities: Sequence[Entity]) -> None:
+    async def _declare_durably(self, entities: Sequence[Entity]) -> None:
         """For what is consumed: declared now and at every attach, but not kept declared."""
         self._check_open()
         await self._declarer.declare_durably(self._receiving, entities, timeout_s=ATTACH_S)

@@ -152,7 +152,7 @@ class RunActor:
         has_epoch = state.lease.holder is not None or state.lease.is_job_sent
         epoch = state.lease.epoch + (not has_epoch)
         queues = results(state.model), train(state.model, epoch)
-        # In one go: new queues take their time to settle.
+        # In one go: it takes time until new queues would survive a crash.
         await self._retrying.declare(*streams_of(state.run, state.config), *queues)
         state.now_s = time.time()
         await self._retrying.transact(lambda session: records.send_unanswered(session, state))

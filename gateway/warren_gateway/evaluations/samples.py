@@ -1,6 +1,7 @@
 """The episodes of an evaluation as samples of tasks.
 
-Invariant: tasks of one split that call themselves the same stay two: each has its number in its key and in its name.
+Invariant: tasks of one split that call themselves the same stay two where an evaluation holds both: each has its number in
+its key and in its name. One that holds a single one of them can't know of the others, and has it under the id alone.
 """
 
 from collections import defaultdict

@@ -6,6 +6,9 @@ the data set's exact version if there is one, the split, and what the environmen
 data; of an environment that makes its own tasks and calls them nothing, of what it makes them from: the run's seed, the place among its environments and the index. There, what a run
 trained on and what it evaluated are other tasks under the same index. A recorded episode has the key of the config that it was
 recorded with, whatever scores it later.
+
+Tasks of a split that call themselves the same have one key here; `samples` adds their numbers where an evaluation holds several,
+so these are comparable with those of evaluations that hold several as well.
 """
 
 import hashlib
