@@ -2,7 +2,7 @@
 
 A member that ended well is set aside until no other is being played. Then an env worker is asked what they are worth as a
 group, and each is written into the run's stream once more, with the reward that it has now. That ending counts, and whoever
-reads the recording finds it there like any other; the one before is superseded.
+reads the recording finds it there like any other; the one before is superseded, also where none comes after it.
 
 Invariants
 - Until the second ending was read the member is in flight: its group's deadline and attempts go on, and a group that can't be
@@ -45,11 +45,10 @@ def takes(item: EpisodeEnded) -> bool:
 
 
 def set_aside(group: Group, item: EpisodeEnded, position: Position) -> None:
-    """The member has ended, and waits for the others."""
+    """The member has ended, and waits for the others; until it was compared no ending of it counts."""
     if group.first_offset is None:
         group.first_offset = position.offset
     group.unscored[item.spec.member] = item
-    group.counted[item.spec.member] = position
 
 
 def count(state: CoordinatorState, group: Group, item: EpisodeEnded, position: Position) -> None:

@@ -44,7 +44,7 @@ class Group:
     ended: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
     failures: dict[int, Failed] = field(default_factory=dict[int, Failed])
     counted: dict[int, Position] = field(default_factory=dict[int, Position])
-    """Where the ending of each member stands; none for a member that never ended."""
+    """Where the ending of each member stands that counts; none for a member that never ended, or was not compared."""
     excused: Counter[int] = field(default_factory=Counter[int])
     """By member. Not stored: after a takeover they count, which costs at most as many attempts."""
     was_interrupted: bool = False
