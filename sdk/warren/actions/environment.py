@@ -98,11 +98,14 @@ def _told_type(base: Any) -> Any:
     origin, told = get_origin(base), get_args(base)
     if origin is ActionEnv:
         return told[0]
-    if not (isinstance(origin, type) and issubclass(origin, ActionEnv)):
-        return None
+    is_between = isinstance(origin, type) and issubclass(origin, ActionEnv)
+    return _told_through(origin, told) if is_between else None
+
+
+def _told_through(origin: Any, told: tuple[Any, ...]) -> Any:
     if origin.action_type is not None:
         return origin.action_type
-    values = dict(zip(getattr(origin, "__parameters__", ()), told, strict=False))
+    values = dict(zip(origin.__parameters__, told, strict=False))
     types = (_told_type(_filled(each, values)) for each in get_original_bases(origin))
     return next((each for each in types if each is not None), None)
 

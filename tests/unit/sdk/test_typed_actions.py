@@ -192,7 +192,9 @@ def test_a_class_without_a_type_is_told_so() -> None:
         play(Nothing(), lambda _: "x")
 
 
-MoveT, RowT, SizeT = TypeVar("MoveT"), TypeVar("RowT"), TypeVar("SizeT")
+MoveT = TypeVar("MoveT")
+RowT = TypeVar("RowT")
+SizeT = TypeVar("SizeT")
 
 
 class Game(ActionEnv[MoveT, RowT], Generic[RowT, SizeT, MoveT]):
