@@ -33,6 +33,8 @@ from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
 from warren_broker.worker.process import Process
 from warren_broker.worker.session_leader import Executed, Leader
 
+MOST_BYTES = (1 << 32) - 1
+"""That a frame can have."""
 _LAST_MOMENT_S = 3.0
 
 
@@ -55,6 +57,10 @@ class ChildDied(Exception):
         if self.exit_code < 0:
             return f"{self.name} was killed by {signal.Signals(-self.exit_code).name}"
         return f"{self.name} ended with exit code {self.exit_code}"
+
+
+class FrameTooLong(Exception):
+    """The child announces more than is taken from it; nothing can be received from it after that."""
 
 
 class Child:
@@ -210,10 +216,15 @@ class Child:
         self._writer.write(LENGTH.pack(len(frame)))
         self._writer.write(frame)
 
-    async def receive(self) -> bytes:
-        """The next frame. Raises `ChildDied`."""
+    async def receive(self, *, most_bytes: int = MOST_BYTES) -> bytes:
+        """The next frame, of a child that is trusted unless `most_bytes` says how much is taken from it.
+
+        Raises `ChildDied`, `FrameTooLong`.
+        """
         try:
             (n_bytes,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+            if n_bytes > most_bytes:
+                raise FrameTooLong(f"{self.name} sends {n_bytes} bytes at once")
             return await self._reader.readexactly(n_bytes)
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise await self._death() from error

@@ -2,7 +2,8 @@
 
 Invariants: a session answers within the cell's limit and `GRACE_S`, or is killed with all that runs
 in it; replies never get out of step with cells, because a session that was left while it worked is
-not used again; what a reply says besides the status is text, and nothing is done by it.
+not used again; what a reply says besides the status is text, and nothing is done by it; one that is
+longer or other than a supervisor's is `SandboxFailed`, whoever took its place.
 """
 
 import asyncio
@@ -12,19 +13,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+from pydantic import ValidationError
 
 from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
+from warren.host_services.settings import MIB
 from warren.isolation.archives import descriptor_of
 from warren.isolation.errors import CannotIsolate
-from warren_broker.worker.child import Child, ChildDied
+from warren_broker.worker.child import Child, ChildDied, FrameTooLong
 from warren_env_worker.sandbox.inside.session import MAX_CODE_BYTES
 from warren_env_worker.sandbox.plan import Plan
+from warren_schemas.base import Frozen
 
 GRACE_S = 25.0
 """How long after a cell's limit its session may take to sweep up and answer."""
 CLOSE_S = 2.0
 MAX_COMPLAINT_BYTES = 500
+MAX_REPLY_BYTES = 8 * MIB
+"""More than the most that may be kept of what a cell prints, 1 MiB, with an escape of six characters for each byte."""
 _LOST = CellResult(CellStatus.LOST, "")
+
+
+class _Reply(Frozen):
+    """Of a supervisor, to a cell."""
+
+    status: CellStatus
+    output: str
+    n_omitted: int
 
 
 class ProcessSandbox:
@@ -65,9 +79,11 @@ class ProcessSandbox:
         try:
             async with asyncio.timeout(limit_s + GRACE_S):
                 await self._child.send(orjson.dumps(request))
-                result = _result(await self._child.receive())
+                result = _result(await self._child.receive(most_bytes=MAX_REPLY_BYTES))
         except TimeoutError:
             pass
+        except FrameTooLong as error:
+            raise SandboxFailed(str(error)) from error
         except ChildDied:
             await self._ended()
         finally:
@@ -86,8 +102,12 @@ class ProcessSandbox:
 
 
 def _result(reply: bytes) -> CellResult:
-    fields = orjson.loads(reply)
-    return CellResult(CellStatus(fields["status"]), fields["output"])
+    """Raises `SandboxFailed`."""
+    try:
+        told = _Reply.model_validate_json(reply)
+    except ValidationError as error:
+        raise SandboxFailed("what it answers is no reply of a supervisor") from error
+    return CellResult(told.status, told.output)
 
 
 async def _started(plan: Plan) -> Child:
@@ -104,11 +124,11 @@ async def _started(plan: Plan) -> Child:
             async with asyncio.timeout(plan.start_s):
                 if plan.greeting is not None:
                     await child.send(plan.greeting)
-                await child.receive()
+                await child.receive(most_bytes=MAX_REPLY_BYTES)
         except BaseException as error:
             child.kill()
             await child.close(grace_s=0)
-            if isinstance(error, TimeoutError | ChildDied):
+            if isinstance(error, TimeoutError | ChildDied | FrameTooLong):
                 raise SandboxFailed(
                     f"{error or 'it does not start'}: {_read(complaints)}"
                 ) from error

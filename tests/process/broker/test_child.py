@@ -19,7 +19,7 @@ from tests.support.patience import PATIENCE_S
 from tests.support.processes import is_alive, until_dead
 
 from warren_broker.worker.channel import Channel
-from warren_broker.worker.child import Child, ChildDied
+from warren_broker.worker.child import Child, ChildDied, FrameTooLong
 from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer
 
@@ -91,6 +91,14 @@ async def test_frames_keep_their_order_while_sent_and_received_at_once(child: Ch
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         tasks.create_task(send())
         assert [await child.receive() for _ in bodies] == bodies
+
+
+async def test_no_more_is_taken_from_a_child_than_whoever_receives_wants(child: Child) -> None:
+    await child.send(b"echo 1234")
+    assert await child.receive(most_bytes=4) == b"1234"
+    await child.send(b"echo 12345")
+    with pytest.raises(FrameTooLong, match="the child sends 5 bytes at once"):
+        await child.receive(most_bytes=4)
 
 
 async def test_a_child_that_exits_is_an_error_with_its_code(child: Child) -> None:
