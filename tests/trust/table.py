@@ -1,6 +1,7 @@
 """For each field that takes a text: what a hostile tenant writes there, and how it is refused.
 
-A field that names nothing has a word on why in `HARMLESS`. Every field is in exactly one of the two.
+A field that names nothing has a word on why in `HARMLESS`. Every field is in exactly one of the two; where one names several
+things, a word in brackets after it tells them apart.
 """
 
 from collections.abc import Mapping
@@ -154,6 +155,10 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "environments.config.math_python.sandbox.python": Attack(
         lambda _: boxed(tier="landlock", python="/bin/sh"), "python: /bin/sh is not one"
+    ),
+    "environments.config.math_python.sandbox.python (in an image)": Attack(
+        lambda _: boxed(image="python:3.12", python='["/bin/sh", "-c", "id"]'),
+        "python: with an image, the plain name or path",
     ),
     "environments.config.math_python.sandbox.libraries": Attack(
         lambda _: boxed(libraries="/etc"), "libraries: /etc is not one"

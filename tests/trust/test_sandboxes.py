@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from warren_env_worker.reach.reach import TRUSTED, Reach, acting
 from warren_env_worker.sandbox.allowance import MAX_STARTS
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes
 from warren_schemas.episode import FailureKind
+from warren_schemas.isolation.kubernetes import Kubernetes
 from warren_schemas.operator_policy import MaxSandboxLimits
 
 
@@ -113,6 +115,27 @@ async def test_settings_that_differ_share_one_allowance(monkeypatch: pytest.Monk
         *(kind.run(sandbox, "") for kind, sandbox in zip(kinds, opened, strict=True))
     )
     assert Counted.most == 3
+
+
+async def test_pods_that_wait_for_a_node_keep_nobody_from_starting_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/bin/sh\nexec sleep 1000\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    in_cluster = SandboxSettings(tier="kubernetes", image="python:3.12")
+    cluster = Reach(is_trusted=True, kubernetes=Kubernetes(namespace="boxes"))
+    waiting = [
+        asyncio.create_task(Sandboxes(in_cluster, cluster).open()) for _ in range(MAX_STARTS + 1)
+    ]
+    await asyncio.sleep(0)  # each has what it needs to start
+    here = Sandboxes(SandboxSettings(tier="monty"), TRUSTED, {**MAKERS, "monty": Counted})
+    await here.open()
+    assert not any(task.done() for task in waiting)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
 
 
 def test_the_page_says_what_the_limits_are() -> None:

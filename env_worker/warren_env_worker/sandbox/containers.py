@@ -5,10 +5,11 @@ our seccomp filter holds besides the engine's. The image needs Python 3 with `ct
 speaks over the container's standard input and output.
 
 Invariants: no image is pulled, so that a config sends this machine nowhere; a container ends once its input does, so
-that none outlives whoever started it, but for the time that a cell may still take.
+that none outlives whoever started it, but for the time that a cell may still take (`container_session` kills it at once).
 """
 
 import base64
+import json
 import os
 import shutil
 import sys
@@ -73,26 +74,36 @@ supervisor.main()
 """
 
 
-def plan(engine: Engine, settings: SandboxSettings) -> Plan:
-    """Raises `SandboxFailed`, `CannotIsolate`."""
+def program_of(engine: Engine) -> str:
+    """Raises `SandboxFailed`."""
     program = shutil.which(engine)
     if program is None:
         raise SandboxFailed(f"{engine} is not installed")
+    return program
+
+
+def plan(engine: Engine, settings: SandboxSettings, name: str) -> Plan:
+    """Of a container of this name. Raises `SandboxFailed`, `CannotIsolate`."""
     assert settings.image is not None
     limits = limits_as_text(settings, disk="/tmp", n_processes=MAX_OF_USER)
     rules = filter_program(has_namespaces=True)
     started = [
-        *(program, "run", *_walls(settings)),
-        *("--entrypoint", settings.python or "python3", settings.image),
+        *(program_of(engine), "run", "--name", name, *_walls(settings)),
+        *("--entrypoint", _entrypoint(engine, settings.python or "python3"), settings.image),
         *("-s", "-S", "-c", BOOT, as_text(inside()), as_text(rules), limits),
     ]
     return Plan(
         engine,
         lambda socket: [sys.executable, "-I", "-S", "-c", JOIN, str(socket), *started],
         (),
-        variables=_variables(),
+        variables=variables(),
         start_s=START_S,
     )
+
+
+def _entrypoint(engine: Engine, python: str) -> str:
+    """Podman reads JSON where it can, so it gets JSON: what a config names is one program and nothing else."""
+    return json.dumps([python]) if engine == "podman" else python
 
 
 def as_text(content: bytes) -> str:
@@ -123,7 +134,7 @@ def _walls(settings: SandboxSettings) -> list[str]:
     ]
 
 
-def _variables() -> Mapping[str, str]:
+def variables() -> Mapping[str, str]:
     """Those that say where the engine is, and none of ours."""
     told = {
         name: value

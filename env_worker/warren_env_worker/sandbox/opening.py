@@ -16,6 +16,7 @@ from warren.host_services.settings import SandboxSettings
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox import bubblewrap, containers, landlock
 from warren_env_worker.sandbox.allowance import allowance
+from warren_env_worker.sandbox.container_session import ContainerSandbox
 from warren_env_worker.sandbox.interpreter import MontySandbox
 from warren_env_worker.sandbox.kubernetes import pod
 from warren_env_worker.sandbox.kubernetes.session import KubernetesSandbox
@@ -85,12 +86,8 @@ MAKERS: Makers = {
     "bubblewrap": lambda settings: ProcessSandbox("bubblewrap", lambda: bubblewrap.plan(settings)),
     "landlock": lambda settings: ProcessSandbox("landlock", lambda: landlock.plan(settings)),
     "monty": MontySandbox,
-    "podman": lambda settings: ProcessSandbox(
-        "podman", lambda: containers.plan("podman", settings)
-    ),
-    "docker": lambda settings: ProcessSandbox(
-        "docker", lambda: containers.plan("docker", settings)
-    ),
+    "podman": lambda settings: ContainerSandbox("podman", settings),
+    "docker": lambda settings: ContainerSandbox("docker", settings),
 }
 """Of the tiers on this machine."""
 
@@ -132,7 +129,7 @@ class Sandboxes:
         """Of the tier that was chosen."""
         assert self._tier is not None
         sandbox = self._make(self._tier)
-        async with allowance().starting:
+        async with allowance().starting(self._place(self._tier)):
             await sandbox.start()
         return sandbox
 
@@ -141,9 +138,12 @@ class Sandboxes:
 
         `limit_s` is that of the settings unless given. Raises `SandboxFailed`.
         """
-        elsewhere = self._tier if self._tier == "kubernetes" else self._service
-        async with allowance().running(elsewhere):
+        async with allowance().running(self._place(self._tier)):
             return await sandbox.run(code, limit_s or self.settings.limits.cell_s)
+
+    def _place(self, tier: str | None) -> str | None:
+        """The cluster or service where such a sandbox works; None: here."""
+        return tier if tier == "kubernetes" else self._service
 
     async def _chosen(self) -> str:
         asked = self.settings.tier
@@ -151,7 +151,7 @@ class Sandboxes:
         lacks: list[str] = []
         for tier in automatic if asked == "auto" else (asked,):
             try:
-                async with allowance().starting:
+                async with allowance().starting(self._place(tier)):
                     await _probe(self._make(tier), self.settings)
             except SandboxFailed as error:
                 lacks.append(f"{tier}: {error}")

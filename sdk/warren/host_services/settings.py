@@ -1,5 +1,6 @@
 """Which sandbox, and its limits: as they stand in an environment's config."""
 
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,8 @@ from warren_schemas.fields.secret_variables import SecretVariable
 MIB = 1 << 20
 Tier = Literal["auto", "bubblewrap", "landlock", "monty", "http", "podman", "docker", "kubernetes"]
 _CONTAINERS = ("podman", "docker", "kubernetes")
+_PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./-]*")
+"""In an image. It is handed to engines that read other texts as options, lists or variables."""
 
 
 class SandboxLimits(Frozen):
@@ -48,8 +51,8 @@ class SandboxSettings(Frozen):
     """Environment variable with the key of that service, sent as `Authorization: Bearer <key>`; it
     begins with `WARREN_SECRET_`."""
     python: str | None = None
-    """The interpreter within; None: this one if it lies below /usr, else /usr/bin/python3. With an image: one of its own,
-    python3 unless named."""
+    """The interpreter within; None: this one if it lies below /usr, else /usr/bin/python3. With an image: one of its own, by
+    its plain name or path, python3 unless named."""
     libraries: str | None = None
     """A folder made by `pip install --target`; what lies in it can be imported within."""
     limits: SandboxLimits = Field(default_factory=SandboxLimits)
@@ -66,6 +69,8 @@ class SandboxSettings(Frozen):
             raise ValueError(f"image: has no effect with the tier {self.tier}; leave the tier out")
         if self.image is None and self.tier in _CONTAINERS:
             raise ValueError(f"image: needed for the tier {self.tier}")
+        if not (self.image is None or self.python is None or _PROGRAM.fullmatch(self.python)):
+            raise ValueError("python: with an image, the plain name or path of a program in it")
         if self.image is not None and self.libraries is not None:
             raise ValueError("libraries: has no effect with an image; install them in the image")
         if self.key_variable is not None and self.url is None:
