@@ -21,6 +21,8 @@ from aiohttp import WSMsgType, web
 from warren_schemas.isolation.kubernetes import Kubernetes
 
 NAMESPACE = "sandboxes"
+LONG_AGO = "2026-01-01T00:00:00Z"
+"""All times that it tells of pods, unless a test says another."""
 Json = dict[str, Any]
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
@@ -138,7 +140,7 @@ class FakeKubernetes:
         assert request.query["fieldValidation"] == "Strict"
         asked: Json = await request.json()
         self.created.append(asked)
-        given = {"namespace": NAMESPACE, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        given = {"namespace": NAMESPACE, "creationTimestamp": LONG_AGO}
         metadata = asked["metadata"] | given
         pod = FakePod(asked | {"metadata": metadata, "status": {"phase": "Pending"}})
         self.pods[pod.name] = pod
@@ -199,14 +201,18 @@ class FakeKubernetes:
             *container(pod.told["spec"], self),
             stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True,
         )  # fmt: skip
-        self._become(pod, {"phase": "Running"}, {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+        self._become(pod, {"phase": "Running"}, {"running": {"startedAt": LONG_AGO}})
         assert process.stdout is not None and process.stderr is not None
         await asyncio.gather(
             _pumped(process.stdout, _STDOUT, pod), _pumped(process.stderr, _STDERR, pod)
         )
         code = await process.wait()
         status = pod.ending or {"phase": "Failed" if code else "Succeeded"}
-        ended = {"reason": "Error" if code else "Completed", "exitCode": abs(code)}
+        ended = {
+            "reason": "Error" if code else "Completed",
+            "exitCode": abs(code),
+            "finishedAt": LONG_AGO,
+        }
         self._become(pod, status, {"terminated": ended | status.pop("terminated", {})})
         if pod.line is not None:
             with contextlib.suppress(ConnectionError):
@@ -273,9 +279,12 @@ def _bytes(size: str) -> int:
     return int(size.removesuffix("Mi")) << 20
 
 
+Fake = tuple[FakeKubernetes, Kubernetes]
+"""The cluster, and the place in it that an operator would name."""
+
+
 @asynccontextmanager
-async def fake_kubernetes(folder: Path) -> AsyncGenerator[tuple[FakeKubernetes, Kubernetes]]:
-    """The cluster, and the place in it that an operator would name."""
+async def fake_kubernetes(folder: Path) -> AsyncGenerator[Fake]:
     cluster = FakeKubernetes()
     await cluster.start()
     kubeconfig = folder / "kubeconfig"

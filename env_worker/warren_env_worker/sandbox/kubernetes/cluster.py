@@ -142,10 +142,13 @@ class Cluster:
     @asynccontextmanager
     async def _started(self, *arguments: str) -> AsyncGenerator[asyncio.subprocess.Process]:
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *self._kubectl, *arguments,
-            stdin=pipe, stdout=pipe, stderr=pipe, env=variables(), limit=MAX_EVENT_BYTES, start_new_session=True,
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._kubectl, *arguments,
+                stdin=pipe, stdout=pipe, stderr=pipe, env=variables(), limit=MAX_EVENT_BYTES, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:  # no memory, no descriptors, or it was replaced just now
+            raise SandboxFailed(f"kubectl can't be started: {error}") from error
         try:
             yield process
         finally:

@@ -52,7 +52,8 @@ print(os.getuid() != 0 and closed(os.listdir, "/var/run/secrets/kubernetes.io"),
 
 _GREETED = """
 import json, os, signal, socket, struct, sys, time
-signal.alarm({start_s})  # where nobody comes
+signal.signal(signal.SIGALRM, lambda *_: os._exit(1))  # the kernel spares process 1 what has no handler
+signal.setitimer(signal.ITIMER_REAL, {start_s})  # where nobody comes
 def exactly(n_bytes):
     data = b""
     while len(data) < n_bytes:
@@ -62,7 +63,8 @@ def exactly(n_bytes):
         data += part
     return data
 greeting = json.loads(exactly(struct.unpack("<I", exactly(4))[0]))
-signal.alarm(0)
+signal.setitimer(signal.ITIMER_REAL, 0)
+signal.signal(signal.SIGALRM, signal.SIG_DFL)
 api = os.environ.pop("KUBERNETES_SERVICE_HOST", ""), os.environ.pop("KUBERNETES_SERVICE_PORT", "")
 def is_open():
     try:
@@ -91,6 +93,11 @@ def greeting(place: Kubernetes, settings: SandboxSettings, *, checks_network: bo
     )
     program, rules = as_text(inside()), as_text(filter_program(has_namespaces=True))
     return orjson.dumps({"arguments": [program, rules, limits], "checks_network": checks_network})
+
+
+def program(start_s: float) -> str:
+    """What a pod's Python runs: it ends if its greeting has not come within `start_s`, and else begins the session."""
+    return _GREETED.format(start_s=start_s) + BOOT
 
 
 def pod_of(name: str, place: Kubernetes, settings: SandboxSettings) -> Mapping[str, object]:
@@ -130,12 +137,11 @@ def _container(place: Kubernetes, settings: SandboxSettings) -> Mapping[str, obj
     memory = (
         f"{limits.memory_mib + limits.disk_mib + OWN_MIB}Mi"  # what lies in /tmp counts as well
     )
-    boot = _GREETED.format(start_s=int(START_S)) + BOOT
     return {
         "name": CONTAINER,
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent" if place.pull else "Never",
-        "command": [settings.python or "python3", "-s", "-S", "-c", boot],
+        "command": [settings.python or "python3", "-s", "-S", "-c", program(START_S)],
         "workingDir": "/tmp",
         "env": [{"name": name, "value": value} for name, value in VARIABLES.items()],
         "stdin": True,

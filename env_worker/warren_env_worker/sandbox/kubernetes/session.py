@@ -21,7 +21,9 @@ from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_schemas.isolation.kubernetes import Kubernetes
 
 PENDING = timedelta(hours=1)
-"""A pod that waits for longer has nobody any more."""
+"""A pod that waits for longer, or of which nobody knows when it ended, has nobody any more."""
+UNREAD = timedelta(minutes=1)
+"""The worker of a pod that has ended reads why, and deletes it, within that time."""
 
 log = logging.getLogger(__name__)
 
@@ -94,5 +96,7 @@ def _joined(socket: int, command: Sequence[str]) -> list[str]:
 
 
 def _is_left_behind(pod: Pod) -> bool:
-    age = datetime.now(UTC) - pod.metadata.creation_timestamp
-    return pod.has_ended or (not pod.is_running and age > PENDING)
+    now = datetime.now(UTC)
+    if pod.ended_at is not None:
+        return now - pod.ended_at > UNREAD
+    return not pod.is_running and now - pod.metadata.creation_timestamp > PENDING

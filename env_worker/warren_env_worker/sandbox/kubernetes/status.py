@@ -28,6 +28,7 @@ class Reason(_Told):
 
 class Ending(Reason):
     exit_code: int
+    finished_at: datetime | None = None
 
 
 class Condition(Reason):
@@ -72,6 +73,12 @@ class Pod(_Told):
     @property
     def has_ended(self) -> bool:
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When the last of its containers ended, by its node's clock; None while one has not, or nobody knows."""
+        ends = [end.finished_at for end in self._endings if end.finished_at is not None]
+        return max(ends) if self.has_ended and ends else None
 
     @property
     def is_leaving(self) -> bool:

@@ -1,21 +1,21 @@
 """Sandboxes in pods: the real `kubectl`, before an API server of ours whose node is this machine."""
 
 import asyncio
-import re
+import contextlib
 import shutil
-import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.support.fake_kubernetes import FakeKubernetes, fake_kubernetes
+from tests.support.fake_kubernetes import Fake
 from tests.support.lent_environments import MARK, become, pids_called
-from tests.support.patience import several_waits
+from tests.support.patience import PATIENCE_S, several_waits
 
 from warren.host_services import CellResult, CellStatus, SandboxFailed, SandboxSettings
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.kubernetes.cluster import Deadlines
+from warren_env_worker.sandbox.kubernetes.pod import program
 from warren_env_worker.sandbox.kubernetes.session import KubernetesSandbox
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_schemas.isolation.kubernetes import Kubernetes
@@ -41,29 +41,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-Fake = tuple[FakeKubernetes, Kubernetes]
-
-
-@pytest.fixture(scope="module")
-def _kubectl() -> None:
-    """It speaks WebSockets from 1.31 on, and before that another protocol, which ours does not know."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None or shutil.which("bwrap") is None:
-        pytest.skip("kubectl, or bubblewrap, is not installed")
-    told = subprocess.run([kubectl, "version", "--client"], check=True, capture_output=True).stdout
-    version = re.search(rb"v1\.(\d+)", told)
-    if version is None or int(version[1]) < 31:
-        pytest.skip("kubectl is older than 1.31")
-
-
-@pytest.fixture
-async def fake(
-    _kubectl: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncGenerator[Fake]:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    async with fake_kubernetes(tmp_path) as found:
-        yield found
 
 
 def sandboxes(place: Kubernetes | None) -> Sandboxes:
@@ -102,6 +79,25 @@ async def test_a_network_that_is_open_is_found_out(fake: Fake) -> None:
     assert cluster.pods == {}
 
 
+async def test_a_container_to_which_nobody_comes_ends_itself_although_it_is_process_1() -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
+    pipe = asyncio.subprocess.PIPE
+    container = await asyncio.create_subprocess_exec(
+        *("bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-pid", "--as-pid-1", "--die-with-parent"),
+        *("--", sys.executable, "-S", "-c", program(0.1)),
+        stdin=pipe, stderr=pipe,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            assert await container.wait() == 1
+        assert container.stderr is not None
+        assert await container.stderr.read() == b"", "it is no error of its own that ended it"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            container.kill()
+
+
 async def test_without_a_namespace_or_kubectl_there_is_no_such_tier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +105,17 @@ async def test_without_a_namespace_or_kubectl_there_is_no_such_tier(
         await sandboxes(None).open()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxFailed, match="kubernetes: kubectl is not installed"):
+        await sandboxes(Kubernetes(namespace="sandboxes")).open()
+
+
+async def test_a_kubectl_that_can_not_be_started_is_a_failure_of_the_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text("#!/nowhere/sh\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxFailed, match="kubernetes: kubectl can't be started: "):
         await sandboxes(Kubernetes(namespace="sandboxes")).open()
 
 
@@ -227,3 +234,18 @@ async def test_of_a_worker_that_is_killed_nothing_runs_on_and_the_next_one_tidie
     assert left.name not in cluster.pods
     assert not cluster.pod.has_ended, "that of a worker that lives"
     await running.close()
+
+
+async def test_a_pod_that_has_just_ended_is_left_to_its_worker_which_may_not_have_read_why(
+    fake: Fake,
+) -> None:
+    cluster, place = fake
+    sandbox = KubernetesSandbox(place, SETTINGS)
+    await sandbox.start()
+    soon = datetime.now(UTC) + timedelta(hours=1)  # a node's clock may be ahead
+    cluster.pod.end(reason="Evicted", terminated={"exitCode": 137, "finishedAt": soon.isoformat()})
+    await become(lambda: cluster.pod.has_ended)
+    await KubernetesSandbox(place, SETTINGS).prepare_probe()
+    with pytest.raises(SandboxFailed, match="it is Failed; Evicted"):
+        await sandbox.run("6 * 7", 60.0)
+    assert cluster.pods == {}
