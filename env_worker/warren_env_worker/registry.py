@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
+from warren_env_worker.host_services.shared import hosting_services
 from warren_env_worker.output.log import MakeHearing, nobody
 from warren_env_worker.rubrics import REFERENCE as RUBRIC
 from warren_env_worker.rubrics import Rubrics
@@ -49,7 +50,7 @@ async def hosted(
     """What is hosted, running until the context is left; each process is heard by one that this makes, where its
     output is kept. Raises `EnvironmentUnusable`."""
     unusable: EnvironmentUnusable | None = None
-    async with asyncio.TaskGroup() as group:
+    async with hosting_services(), asyncio.TaskGroup() as group:
         hosts = _Hosts(group, settings, policy, make_hearing)
         try:
             await _assemble(hosts, settings)

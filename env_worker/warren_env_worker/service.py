@@ -8,7 +8,7 @@ whichever queue they come from, and so do groups, as many as are compared at a t
 
 Invariants: nothing is acknowledged before what follows from it is confirmed (`outbound`); user code
 never runs on this event loop (`host`). Stopped, the worker hands back what it holds, lets its homes
-fall back, and its children end, all within 5 s; another worker rebuilds the episodes.
+fall back, its children end, all within 5 s, and then its sandboxes; another worker rebuilds the episodes.
 """
 
 import asyncio

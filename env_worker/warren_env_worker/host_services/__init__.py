@@ -8,5 +8,6 @@ connecting  how a forked process gets a connection of its own
 accepting   the supervisor accepts these connections
 client      the episode's end: a session is a connection
 server      the supervisor's end: what was opened by a connection ends with it
+shared      the one server of a process, from the first question until nobody hosts any more
 local       both ends in one process, for `warren.testing.play` and `warren env check`
 """

@@ -6,13 +6,13 @@ Invariant: what a process was given ends with its last connection, whatever beco
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 
 from warren_env_worker.background_loop import background_loop
+from warren_env_worker.host_services.shared import attend
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,6 @@ async def lending() -> AsyncGenerator[socket.socket]:
 
 
 async def _awaiting_news(ours: socket.socket) -> None:
-    """Nothing of sandboxes is loaded before somebody asks for one."""
     ours.setblocking(False)
     news = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -42,7 +41,7 @@ async def _awaiting_news(ours: socket.socket) -> None:
             await news.wait()
             news.clear()
             for connection in _taken(ours):
-                background_loop().submit(_attended(connection)).add_done_callback(_tell_trouble)
+                background_loop().submit(attend(connection)).add_done_callback(_tell_trouble)
     finally:
         loop.remove_reader(ours)
         ours.close()
@@ -64,9 +63,3 @@ def _tell_trouble(attended: Future[None]) -> None:
     """Who asked is told that the connection was lost."""
     if not attended.cancelled() and (error := attended.exception()) is not None:
         log.error("what an episode asked was given up", exc_info=error)
-
-
-async def _attended(connection: socket.socket) -> None:
-    from warren_env_worker.host_services.server import shared_server
-
-    await shared_server(os.getpid()).attend(connection)

@@ -8,7 +8,6 @@ a sentence with its kind, and the connection ends.
 import asyncio
 import socket
 from collections.abc import Coroutine
-from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -21,7 +20,7 @@ from warren_env_worker.host_services.frames import Fields, heard, packed
 from warren_env_worker.reach.reach import Reach
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
-from warren_env_worker.sandbox.spares import N_SPARES, Spares
+from warren_env_worker.sandbox.spares import Spares
 from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import compare, verify
 from warren_schemas.text.explain import explain
@@ -42,14 +41,16 @@ class ServicesServer:
         """So many started sandboxes wait for whoever asks next."""
         self._spares = Spares(n_spares)
         self._kinds: dict[tuple[str, Reach], Sandboxes] = {}
-        self._conversations: set[asyncio.Task[None] | None] = set()
+        self._conversations: set[asyncio.Task[object]] = set()
         """An event loop alone keeps no task that waits for a stream."""
 
     async def attend(self, connection: socket.socket) -> None:
         """Answer what is asked there, until the other end has gone; everything that it opened is closed then."""
-        reader, writer = await asyncio.open_unix_connection(sock=connection)
         task = asyncio.current_task()
+        assert task is not None
         self._conversations.add(task)
+        task.add_done_callback(self._conversations.discard)
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
         try:
             asked = await heard(reader)
             if asked is not None:
@@ -60,7 +61,10 @@ class ServicesServer:
             writer.write(packed({"failed": _readable(error), "kind": _kind(error)}))
         finally:
             writer.close()
-            self._conversations.discard(task)
+
+    async def close(self) -> None:
+        """End the sandboxes that wait, and what was opened by those who asked and have gone."""
+        await asyncio.gather(self._spares.close(), *self._conversations, return_exceptions=True)
 
     async def _served(
         self, asked: Fields, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -85,12 +89,6 @@ class ServicesServer:
                 self._kinds.pop(next(iter(self._kinds)))
             self._kinds[key] = Sandboxes(settings, key[1], spares=self._spares)
         return self._kinds[key]
-
-
-@cache
-def shared_server(process: int) -> ServicesServer:
-    """The one of this process."""
-    return ServicesServer(N_SPARES)
 
 
 async def _compared(asked: Fields) -> str:

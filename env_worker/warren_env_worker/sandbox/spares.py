@@ -2,12 +2,12 @@
 
 Invariants: no more than `n_most` wait, whatever they are: the oldest gives way to a newer one, so that settings which
 nobody asks for again cost nothing for long; one that has ended meanwhile is never handed out; one that nobody took for
-`IDLE_S` is ended.
+`IDLE_S` is ended; once closed, none is left and none is started.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Protocol
 
 from warren.host_services.cells import SandboxFailed
@@ -34,7 +34,7 @@ class Spares:
         self._n_most = n_most
         self._idle_s = idle_s
         self._waiting: list[tuple[object, Waiting, asyncio.TimerHandle]] = []
-        self._starting: list[object] = []
+        self._starting: dict[asyncio.Task[None], object] = {}
         self._under_way: set[asyncio.Task[None]] = set()
 
     @property
@@ -52,15 +52,21 @@ class Spares:
 
     def order(self, kind: object, start: Callable[[], Awaitable[Waiting]]) -> None:
         """Have one more of this kind wait before long, if there may be: in place of the oldest of another."""
-        n_before = sum(each[0] is kind for each in self._waiting) + self._starting.count(kind)
-        if n_before < self._n_most:
-            self._starting.append(kind)
-            self._do(self._started(kind, start))
+        kinds = [*(each[0] for each in self._waiting), *self._starting.values()]
+        if kinds.count(kind) < self._n_most:
+            task = self._do(self._started(kind, start))
+            self._starting[task] = kind
+            task.add_done_callback(self._starting.pop)
 
     async def close(self) -> None:
+        """End those that wait, and give up those that start."""
+        self._n_most = 0  # one that has started all the same gives way at once
+        for task in self._starting:
+            task.cancel()
         for entry in list(self._waiting):
-            await self._removed(entry).close()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+            self._do(self._removed(entry).close())
+        while self._under_way:
+            await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _started(self, kind: object, start: Callable[[], Awaitable[Waiting]]) -> None:
         try:
@@ -68,11 +74,9 @@ class Spares:
         except SandboxFailed as error:  # whoever needs one is told
             log.debug("no sandbox waits for the next episode: %s", error)
             return
-        finally:
-            self._starting.remove(kind)
         self._keep(kind, sandbox)
         while len(self._waiting) > self._n_most:
-            await self._removed(self._waiting[0]).close()
+            self._do(self._removed(self._waiting[0]).close())
 
     def _keep(self, kind: object, sandbox: Waiting) -> None:
         timer = asyncio.get_running_loop().call_later(self._idle_s, lambda: self._expire(entry))
@@ -87,7 +91,8 @@ class Spares:
         entry[2].cancel()
         return entry[1]
 
-    def _do(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _do(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+        return task

@@ -1,6 +1,7 @@
 """Sandboxes that wait for whoever opens one next."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 
 import pytest
@@ -117,6 +118,33 @@ async def test_one_that_can_not_be_started_is_nobodys_trouble() -> None:
     await settled()
     assert spares.take("kind") is None
     await spares.close()
+
+
+async def test_once_it_is_closed_none_that_was_starting_is_kept_and_none_is_started() -> None:
+    late, given_up = Fake(), asyncio.Event()
+
+    async def stubborn() -> Fake:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.get_running_loop().create_future()
+        await late.start()
+        return late
+
+    async def hanging() -> Fake:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            given_up.set()
+
+    spares = Spares(2)
+    spares.order("stubborn", stubborn)
+    spares.order("hanging", hanging)
+    await settled()
+    await spares.close()
+    assert late.starts.is_set() and not late.is_alive
+    assert given_up.is_set()
+    spares.order("stubborn", stubborn)
+    await settled()
+    assert spares.take("stubborn") is None
 
 
 @pytest.mark.parametrize("n_most", [0, 1])
