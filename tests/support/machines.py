@@ -1,12 +1,17 @@
 """Machines that meet to sample, as threads of this process."""
 
+import asyncio
+import logging
+from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import free_port
 
 from warren_gpu_worker.sampler.engines.vllm.rendezvous import Gathered, join
+from warren_gpu_worker.sampler.supervisor import child_process
 from warren_gpu_worker.settings import GpuWorkerSettings
 
 BASE = "base"
@@ -49,3 +54,26 @@ class Others:
 def leave(machine: Gathered) -> None:
     for connection in machine.others:
         connection.close()
+
+
+class MissingTold(logging.Handler):
+    """Hears from the supervisor of a sampler that machines are missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "machines still missing" in record.getMessage():
+            self.heard.put_nowait(record.getMessage())
+
+
+@contextmanager
+def missing_told() -> Generator[MissingTold]:
+    """What is told from now on."""
+    handler, log = MissingTold(), logging.getLogger(child_process.__name__)
+    log.addHandler(handler)
+    try:
+        yield handler
+    finally:
+        log.removeHandler(handler)

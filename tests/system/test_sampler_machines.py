@@ -24,6 +24,7 @@ from tests.support.engines import (
     merged,
     needs_vllm,
 )
+from tests.support.machines import missing_told
 from tests.support.namespaces import OtherMachine, needs_namespaces, other_machine
 from tests.support.open_turns import submit_all
 from tests.support.patience import STOP_S, whole_deployment
@@ -171,10 +172,12 @@ async def test_a_network_that_is_cut_gives_turns_back_and_it_goes_on_once_that_i
             await process.ready()
             (first,) = submit_all(process, turns, None)
             assert [turn for turn, _ in await answered.get()] == [first]
-            other.cut()
-            (second,) = submit_all(process, turns, None)
-            assert list(await given_back.get()) == [second]
-            assert "a machine over which vLLM is spread is gone" in caplog.text
+            with missing_told() as told:
+                other.cut()
+                (second,) = submit_all(process, turns, None)
+                assert list(await given_back.get()) == [second]
+                assert "a machine over which vLLM is spread is gone" in caplog.text
+                await told.heard.get()
             other.mend()
             (third,) = submit_all(process, turns, None)
             assert [turn for turn, _ in await answered.get()] == [third]

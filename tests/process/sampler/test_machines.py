@@ -1,8 +1,8 @@
 """A sampler on two machines: it is offered while both are there, and a machine that leaves costs no turn."""
 
 import asyncio
-import logging
 import os
+import signal
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.support.base_models import tiny_models
 from tests.support.items import generate
-from tests.support.machines import BASE, Others, leave, spread_settings
+from tests.support.machines import BASE, MissingTold, Others, leave, missing_told, spread_settings
 from tests.support.open_turns import Claimed, request, submit_all
 from tests.support.patience import PATIENCE_S
+from tests.support.processes import children_running
 from tests.support.sampler_stage import LONG
 
-from warren_gpu_worker.sampler.supervisor import child_process
 from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns, TurnSource
 from warren_gpu_worker.settings import GpuWorkerSettings
@@ -67,28 +67,14 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Generator[Others]:
     machines.close()
 
 
-class Told(logging.Handler):
-    """The supervisor has told that machines are missing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard: asyncio.Queue[str] = asyncio.Queue()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if "machines still missing" in record.getMessage():
-            self.heard.put_nowait(record.getMessage())
-
-
 @pytest.fixture
-def told() -> Generator[Told]:
-    handler, log = Told(), logging.getLogger(child_process.__name__)
-    log.addHandler(handler)
-    yield handler
-    log.removeHandler(handler)
+def told() -> Generator[MissingTold]:
+    with missing_told() as handler:
+        yield handler
 
 
 async def test_a_machine_that_leaves_costs_no_turn_and_nothing_is_offered_until_it_is_back(
-    settings: GpuWorkerSettings, others: Others, told: Told, caplog: pytest.LogCaptureFixture
+    settings: GpuWorkerSettings, others: Others, told: MissingTold, caplog: pytest.LogCaptureFixture
 ) -> None:
     watched = Watched(settings)
     async with watched.at_work():
@@ -108,6 +94,21 @@ async def test_a_machine_that_leaves_costs_no_turn_and_nothing_is_offered_until_
         ((answered, _),) = await watched.answered.get()
     assert answered is short
     assert "a machine over which vLLM is spread is gone" in caplog.text
+
+
+async def test_a_child_that_dies_before_it_can_say_that_a_machine_is_lost_keeps_no_turn(
+    settings: GpuWorkerSettings, others: Others, told: MissingTold
+) -> None:
+    watched = Watched(settings)
+    async with watched.at_work():
+        await told.heard.get()
+        others.join(settings)
+        await watched.process.ready()
+        long = [submit_long(watched) for _ in range(3)]
+        (pid,) = children_running("tests.support.spread_child")
+        os.kill(pid, signal.SIGKILL)
+        assert list(await watched.given_back.get()) == long
+        assert watched.turns.n_owed == 0
 
 
 def submit_long(watched: Watched) -> OpenTurn:

@@ -3,7 +3,8 @@
 Invariants: every turn that the child owes is answered once, by tokens or a refusal, unless it is
 cancelled or given back; the ledger (`open_turns`) says what is owed. A child that dies is started again and gets what it still owed; a request
 that was handed out `MAX_ATTEMPTS` times to children that died is refused, for it may be what kills
-them; where that was a lack of memory, the next child computes fewer turns at once (`batch_limit`); where the device failed, what is held is given back at once. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
+them; where that was a lack of memory, the next child computes fewer turns at once (`batch_limit`); where the device failed,
+or the next child waits for machines, what is held is given back at once. A child that holds work and is silent for `hang_s` is killed, as is one that takes so long to
 fall asleep. Only the first child must come up: where a later one does not, others are started without
 end, and what is held is given back after `MAX_DEATHS` in a row, for somebody else to answer.
 """
@@ -198,10 +199,12 @@ class SamplerProcess:
         )
 
     def _note_missing(self, n_missing: int) -> None:
+        """The child waits for machines as long as it takes: nothing that is owed waits with it."""
         self._n_missing = n_missing
         if n_missing:
             address = self._settings.rendezvous
             log.warning("%s: machines still missing at %s: %d", self.base_model, address, n_missing)
+            self._give_back_all()
 
     async def _converse(self, child: Child) -> None:
         """Both directions until the child dies, which raises `ChildDied`."""
