@@ -6,11 +6,13 @@ from collections.abc import Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET, create_connection, socket
+from struct import pack
 
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import free_port
 
-from warren_gpu_worker.sampler.engines.vllm.rendezvous import Gathered, join
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Gathered, join, own_hello
 from warren_gpu_worker.sampler.supervisor import child_process
 from warren_gpu_worker.settings import GpuWorkerSettings
 
@@ -49,6 +51,20 @@ class Others:
             if joined.exception(PATIENCE_S) is None:
                 leave(joined.result())
         self._threads.shutdown()
+
+
+def raw_machine(settings: GpuWorkerSettings) -> socket:
+    """One that has said what it has, and does nothing more."""
+    assert settings.rendezvous_address is not None
+    connection = create_connection(settings.rendezvous_address)
+    connection.sendall(own_hello(settings).model_dump_json().encode() + b"\n")
+    return connection
+
+
+def abort(connection: socket) -> None:
+    """Close it by a reset: whoever sends there learns at once that it is gone."""
+    connection.setsockopt(SOL_SOCKET, SO_LINGER, pack("ii", 1, 0))
+    connection.close()
 
 
 def leave(machine: Gathered) -> None:

@@ -27,7 +27,9 @@ __all__ = ["tiny_models"]
 class Watched:
     """A sampler's process, and what comes of its turns."""
 
-    def __init__(self, settings: GpuWorkerSettings) -> None:
+    def __init__(
+        self, settings: GpuWorkerSettings, module: str = "tests.support.spread_child"
+    ) -> None:
         self.turns = OpenTurns(100)
         self.given_back: asyncio.Queue[Sequence[OpenTurn]] = asyncio.Queue()
         self.answered: asyncio.Queue[Answered] = asyncio.Queue()
@@ -37,7 +39,7 @@ class Watched:
             self.turns,
             self.answered.put_nowait,
             self.given_back.put_nowait,
-            module="tests.support.spread_child",
+            module=module,
         )
 
     @asynccontextmanager
@@ -109,6 +111,17 @@ async def test_a_child_that_dies_before_it_can_say_that_a_machine_is_lost_keeps_
         os.kill(pid, signal.SIGKILL)
         assert list(await watched.given_back.get()) == long
         assert watched.turns.n_owed == 0
+
+
+async def test_an_engine_that_fails_for_a_lost_machine_does_not_end_the_worker(
+    settings: GpuWorkerSettings, others: Others, told: MissingTold, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = Watched(settings, "tests.support.failing_spread_child")
+    async with watched.at_work():
+        await told.heard.get()
+        others.join(settings).add_done_callback(lambda joined: leave(joined.result()))
+        await told.heard.get()
+    assert "a machine over which vLLM is spread is gone" in caplog.text
 
 
 def submit_long(watched: Watched) -> OpenTurn:

@@ -32,16 +32,15 @@ from warren_gpu_worker.base_models.vision_inputs import NoVision
 from warren_gpu_worker.device_errors import fault_of, is_out_of_memory
 from warren_gpu_worker.sampler.child.accepted_turns import AcceptedTurns, Answer
 from warren_gpu_worker.sampler.child.image_cache import ImageCache, Seen, look
-from warren_gpu_worker.sampler.child.machines import gather_machines
+from warren_gpu_worker.sampler.child.machines import gather_machines, why_not_started
 from warren_gpu_worker.sampler.child.policy_loader import PolicyLoader
 from warren_gpu_worker.sampler.child.renderer import Renderer
 from warren_gpu_worker.sampler.child.turns import Turns
 from warren_gpu_worker.sampler.engines.choice import OpenEngine, open_engine
 from warren_gpu_worker.sampler.engines.port import Refusal, Sleeper, Stager
-from warren_gpu_worker.sampler.engines.start_failures import start_failure
 from warren_gpu_worker.sampler.engines.turn_ends import Endings
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import MachineLost
 from warren_gpu_worker.sampler.messages import (
-    Broken,
     DeviceFailed,
     Orders,
     PolicySource,
@@ -59,6 +58,7 @@ PULSE_S = 1.0
 _N_FETCHES = 8
 _FETCH_DELAYS_S = (0.0, 0.2, 1.0)
 """Waits before each try: a store may show a new folder late."""
+_START_ERRORS = (MachineLost, OSError, ValueError, RuntimeError, ImportError, SafetensorError)
 
 log = logging.getLogger(__name__)
 
@@ -273,13 +273,14 @@ def main(open_engine: OpenEngine = open_engine) -> None:
 
 
 def _serve(channel: Channel, settings: GpuWorkerSettings, open_engine: OpenEngine) -> None:
+    gathered = None
     try:
         if settings.sampler_machines > 1:
-            settings, place = gather_machines(channel, settings)
-            open_engine = partial(open_engine, place=place)
+            gathered = gather_machines(channel, settings)
+            settings, open_engine = gathered.settings, partial(open_engine, place=gathered.place)
         child = SamplerChild(channel, settings, channel.arguments[1], open_engine=open_engine)
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
-        channel.send(pack(Broken(start_failure(error))))
+    except _START_ERRORS as error:
+        channel.send(pack(why_not_started(error, gathered)))
         os._exit(1)
     gc.freeze()  # what was loaded stays: nothing of it is garbage
     child.run()

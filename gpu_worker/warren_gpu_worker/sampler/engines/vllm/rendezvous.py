@@ -57,7 +57,13 @@ class Refused(ValueError):
     """The first machine does not take this one; says why."""
 
 
-class _Hello(Frozen):
+class MachineLost(Exception):
+    """One that had joined is gone again; says which."""
+
+
+class Hello(Frozen):
+    """What a machine that joins says first."""
+
     fingerprints: dict[str, str]
     """Of the base models, by name."""
     vllm: str
@@ -84,14 +90,19 @@ class Gathered:
         """Have a thread call this once, with a sentence, when another machine is gone."""
         threading.Thread(target=self._watch, args=(on_lost,), name="machines", daemon=True).start()
 
-    def _watch(self, on_lost: Callable[[str], None]) -> None:
+    def lost(self, within_s: float | None) -> str | None:
+        """A sentence as soon as another machine is gone; None if all are there after this time."""
         names = {other: _name(other) for other in self.others}
-        ready, _, _ = select.select(self.others, [], [])  # nobody says anything any more
-        on_lost(f"{names[ready[0]]}: {_end_of(ready[0])}")
+        ready, _, _ = select.select(self.others, [], [], within_s)  # nobody says anything any more
+        return f"{names[ready[0]]}: {_end_of(ready[0])}" if ready else None
+
+    def _watch(self, on_lost: Callable[[str], None]) -> None:
+        if (lost := self.lost(within_s=None)) is not None:
+            on_lost(lost)
 
 
 def gather(settings: GpuWorkerSettings, tell_missing: Callable[[int], None]) -> Gathered:
-    """Wait, for as long as it takes, until all machines are there. Raises `ValueError`, `OSError`."""
+    """Wait, for as long as it takes, until all machines are there. Raises `MachineLost`, `ValueError`, `OSError`."""
     if settings.seed is None:  # which all have to share
         settings = settings.model_copy(update={"seed": randbits(31)})
     with _door(settings) as door:
@@ -103,9 +114,7 @@ def gather(settings: GpuWorkerSettings, tell_missing: Callable[[int], None]) -> 
         master_addr=address,
         master_port=_free_port(others[0]),
     )
-    for node_rank, other in enumerate(others, 1):
-        theirs = place.model_copy(update={"node_rank": node_rank})
-        _say(other, _Told(settings=settings, place=theirs))
+    _tell_places(others, settings, place)
     _use_network(address)
     return Gathered(settings, place, others)
 
@@ -114,7 +123,7 @@ def join(settings: GpuWorkerSettings) -> Gathered:
     """Wait until the first machine is there, and all others are. Raises `Refused`, `OSError`."""
     connection = _reach(settings)
     try:
-        _say(connection, _own(settings))
+        _say(connection, own_hello(settings))
         told = _Told.model_validate_json(_line(connection))
         if told.settings is None or told.place is None:
             raise Refused(told.refusal)
@@ -139,7 +148,7 @@ def _door(settings: GpuWorkerSettings) -> socket.socket:
 def _all_others(
     door: socket.socket, settings: GpuWorkerSettings, tell_missing: Callable[[int], None]
 ) -> list[socket.socket]:
-    own, others = _own(settings), list[socket.socket]()
+    own, others = own_hello(settings), list[socket.socket]()
     while n_missing := settings.machines - 1 - len(others):
         tell_missing(n_missing)
         ready, _, _ = select.select([door, *others], [], [])
@@ -152,11 +161,25 @@ def _all_others(
     return others
 
 
-def _let_in(door: socket.socket, own: _Hello) -> socket.socket | None:
+def _tell_places(
+    others: Sequence[socket.socket], settings: GpuWorkerSettings, place: Place
+) -> None:
+    """Raises `MachineLost`: those that were told already start without the one that is gone, so all begin anew."""
+    for node_rank, other in enumerate(others, 1):
+        name, theirs = _name(other), place.model_copy(update={"node_rank": node_rank})
+        try:
+            _say(other, _Told(settings=settings, place=theirs))
+        except OSError as error:
+            for each in others:
+                each.close()
+            raise MachineLost(f"{name}: the connection to it is lost ({error.strerror})") from error
+
+
+def _let_in(door: socket.socket, own: Hello) -> socket.socket | None:
     other, _ = door.accept()
     try:
         other.settimeout(_HELLO_S)
-        refusal = _objection(own, _Hello.model_validate_json(_line(other)))
+        refusal = _objection(own, Hello.model_validate_json(_line(other)))
         if not refusal:
             other.settimeout(None)
             return _kept_alive(other)
@@ -168,7 +191,7 @@ def _let_in(door: socket.socket, own: _Hello) -> socket.socket | None:
     return None
 
 
-def _objection(own: _Hello, other: _Hello) -> str:
+def _objection(own: Hello, other: Hello) -> str:
     if other.vllm != own.vllm:
         return (
             f"vLLM is {own.vllm} on the first machine, and {other.vllm} here; install the same one"
@@ -180,9 +203,9 @@ def _objection(own: _Hello, other: _Hello) -> str:
     return ""
 
 
-def _own(settings: GpuWorkerSettings) -> _Hello:
+def own_hello(settings: GpuWorkerSettings) -> Hello:
     each = {name: fingerprint(folder) for name, folder in settings.base_models.items()}
-    return _Hello(fingerprints=each, vllm=_version_of_vllm())
+    return Hello(fingerprints=each, vllm=_version_of_vllm())
 
 
 def _version_of_vllm() -> str:
@@ -234,9 +257,10 @@ def _line(connection: socket.socket) -> bytes:
 
 def _end_of(connection: socket.socket) -> str:
     try:
-        return "it has left" if not connection.recv(1) else "it says something unasked"
+        said = connection.recv(1, socket.MSG_PEEK)  # which others who look see, too
     except OSError as error:
         return f"the connection to it is lost ({error.strerror})"
+    return "it says something unasked" if said else "it has left"
 
 
 def _name(connection: socket.socket) -> str:
