@@ -1,18 +1,21 @@
 """A machine that lends its devices to the worker of another one (`warren gpu-worker --join`).
 
 It has no broker and holds no model: its processes do what those of the other machine do, and when they end, for
-whatever reason, they are started again and wait for the others.
+whatever reason, they are started again and wait for the others. Where they end soon again and again, as those of a machine
+that is refused do, the pauses between grow.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from warren_broker.backoff import pauses
 from warren_broker.worker.child import ChildDied
 
-_AGAIN_S = 1.0
-"""Before they are started again."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+"""Before they are started again; whoever lived longer than the longest pause begins with the first."""
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +28,22 @@ class Lent(Protocol):
     async def close(self) -> None: ...
 
 
-async def lend(start: Callable[[], Awaitable[Lent]]) -> None:
+async def lend(
+    start: Callable[[], Awaitable[Lent]],
+    *,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
     """Never returns. Cancelled, it takes its processes with it, and with them those of all machines."""
+    waits = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
+        started_s = time.monotonic()
         try:
             await _live(await start())
         except (ChildDied, OSError) as error:
             log.warning("what was lent has ended, and joins again: %s", error)
-        await asyncio.sleep(_AGAIN_S)
+        if time.monotonic() - started_s > _LONGEST_PAUSE_S:
+            waits = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        await pause(next(waits))
 
 
 async def _live(lent: Lent) -> None:

@@ -10,7 +10,13 @@ from tests.support.machines import BASE, Others, leave, raw_machine, spread_sett
 from tests.support.patience import PATIENCE_S
 
 from warren_gpu_worker.machines.connections import read_line
-from warren_gpu_worker.sampler.engines.vllm.rendezvous import Hello, Refused, gather, own_hello
+from warren_gpu_worker.sampler.engines.vllm.rendezvous import (
+    Gathered,
+    Hello,
+    Refused,
+    gather,
+    own_hello,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -68,20 +74,16 @@ def test_each_is_told_its_place_and_the_settings_of_the_first(
 def test_one_with_other_weights_is_told_why_and_the_first_waits_for_another(
     folder: Path, tmp_path: Path, others: Others
 ) -> None:
-    settings = spread_settings(folder)
-    missing: Future[int] = Future()
+    settings, missing = spread_settings(folder), list[int]()
     wrong = {BASE: str(model_in(tmp_path / "wrong", b"others"))}
     stranger = others.join(settings.model_copy(update={"base_models": wrong}))
-
-    def note(n_missing: int) -> None:
-        if n_missing and not missing.done():
-            missing.set_result(n_missing)
-        elif n_missing:
-            others.join(settings)
-
-    first = gather(settings, note)
+    another: Future[Future[Gathered]] = Future()
+    stranger.add_done_callback(lambda _: another.set_result(others.join(settings)))
+    first = gather(settings, missing.append)
+    another.result(PATIENCE_S).result(PATIENCE_S)
     with pytest.raises(Refused, match="base model base is another one on a machine that joins"):
         stranger.result(PATIENCE_S)
+    assert missing == [1, 0]
     leave(first)
 
 
@@ -132,25 +134,27 @@ def test_a_first_machine_that_says_what_this_version_can_not_read_is_told_so(
                 joining.result(PATIENCE_S)
 
 
-def test_whoever_left_before_all_were_there_is_not_counted(folder: Path, others: Others) -> None:
-    settings, seen = spread_settings(folder, 3), list[int]()
-    address = settings.rendezvous_address
-    assert address is not None
+def test_whoever_left_before_all_were_there_is_not_counted_and_only_changes_are_told(
+    folder: Path, others: Others
+) -> None:
+    settings, seen, left = spread_settings(folder, 3), list[int](), list[socket.socket]()
 
     def note(n_missing: int) -> None:
         seen.append(n_missing)
         match len(seen):
             case 1:
-                with socket.create_connection(address) as stranger:
-                    stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                raw_machine(settings, "GET / HTTP/1.1").close()
+                left.append(raw_machine(settings))
             case 2:
+                left.pop().close()
+            case 3:
                 others.join(settings)
                 others.join(settings)
             case _:
                 pass
 
     first = gather(settings, note)
-    assert seen == [2, 2, 1, 0]
+    assert seen == [2, 1, 2, 1, 0]
     leave(first)
 
 

@@ -161,9 +161,12 @@ def _door(settings: GpuWorkerSettings) -> socket.socket:
 def _all_others(
     door: socket.socket, settings: GpuWorkerSettings, tell_missing: Callable[[int], None]
 ) -> list[socket.socket]:
-    own, others = own_hello(settings), list[socket.socket]()
+    """`tell_missing` is called with each other number; nobody is told again when a machine is refused."""
+    own, others, n_told = own_hello(settings), list[socket.socket](), 0
     while n_missing := settings.machines - 1 - len(others):
-        tell_missing(n_missing)
+        if n_missing != n_told:
+            tell_missing(n_missing)
+        n_told = n_missing
         ready, _, _ = select.select([door, *others], [], [])
         for gone in [other for other in others if other in ready]:
             others.remove(gone)
