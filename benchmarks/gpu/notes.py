@@ -19,7 +19,7 @@ NOTES = {
         " fetching and loading; of them, those in which vLLM loads are told by themselves, for nothing is sampled then."
     ),
     "sleep": (
-        "vLLM lends its memory and takes it back, twice: how much more of the GPU's memory was free meanwhile, how long both take, and"
+        "vLLM frees its memory and takes it back, twice: how much more of the GPU's memory was free meanwhile, how long both take, and"
         " whether greedy answers are the same afterwards."
     ),
     "images": (

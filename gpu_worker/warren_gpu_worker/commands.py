@@ -42,8 +42,8 @@ def gpu_worker(
     broker
         URL of RabbitMQ, for example `amqp://user:password@host:5672/vhost`.
     join
-        Lend the devices of this machine to the trainer that listens at --rendezvous, or with --roles sampler to the
-        sampler there, and do nothing else; this needs no broker.
+        Join the trainer that listens at --rendezvous, or with --roles sampler the sampler there: use the devices of this
+        machine for it, and do nothing else; this needs no broker.
     """
     if broker is None and not join:
         raise ConfigurationError(
@@ -56,7 +56,7 @@ def gpu_worker(
         )
     settings = _settings(base_model, adapter, uploaded_models, options, join=join)
     if settings.join:
-        _lend(settings)
+        _join(settings)
     elif broker is not None:
         _run(broker, settings)
 
@@ -86,14 +86,14 @@ def _settings(
         raise ConfigurationError(str(error)) from error
 
 
-def _lend(settings: "GpuWorkerSettings") -> None:
+def _join(settings: "GpuWorkerSettings") -> None:
     from warren_broker.worker.program import run_program
     from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
-    from warren_gpu_worker.sampler.supervisor.lending import lend_gpus
-    from warren_gpu_worker.trainer.supervisor.lending import lend_devices
+    from warren_gpu_worker.sampler.supervisor.joining import join_sampler
+    from warren_gpu_worker.trainer.supervisor.joining import join_trainer
 
-    lends = lend_gpus if settings.sampler_machines > 1 else lend_devices
-    run_program(partial(lends, settings), {SamplerBroken: "Correct --device or --tensor-parallel."})
+    joins = join_sampler if settings.sampler_machines > 1 else join_trainer
+    run_program(partial(joins, settings), {SamplerBroken: "Correct --device or --tensor-parallel."})
 
 
 def _tell(what: str) -> None:

@@ -269,7 +269,7 @@ class GpuWorkerSettings(GpuWorkerOptions):
     adapters: dict[str, str] = Field(default_factory=dict)
     """Adapters that training may start with: name -> folder in peft's format, or its fsspec URL."""
     join: bool = False
-    """Lend the devices to the worker that listens at `rendezvous`, and do nothing else."""
+    """Join the worker that listens at `rendezvous`: use the devices for it, and do nothing else."""
 
     @model_validator(mode="after")
     def _has_whom_to_join(self) -> Self:

@@ -35,7 +35,7 @@ from warren.host_services import HostServices
 Policy = Callable[[Sequence[ChatMessage]], str | Awaitable[str]]
 """From all messages so far to the next action."""
 _ENV_WORKER = "warren_env_worker"
-_LENDER = f"{_ENV_WORKER}.host_services.local"
+_HOST_SERVICES = f"{_ENV_WORKER}.host_services.local"
 N_TOKENS = 256
 """That there are where nobody has a model."""
 
@@ -81,7 +81,7 @@ def demonstrator(environment: Env[Any], *, seed: int = 0) -> Policy:
 async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: int) -> Episode:
     tasks: Sequence[object] | None = await _result(environment.tasks(ctx.split))
     task = tasks[ctx.index % len(tasks)] if tasks is not None else None
-    with _lent() as host_services:
+    with _offered() as host_services:
         environment.context = replace(ctx, host_services=host_services)
         try:
             return await _played(environment, task, policy, max_turns)
@@ -90,12 +90,14 @@ async def _play(environment: Env[Any], policy: Policy, ctx: Context, max_turns: 
             await stop_endpoint()
 
 
-def _lent() -> AbstractContextManager[HostServices | None]:
+def _offered() -> AbstractContextManager[HostServices | None]:
     """By the env worker, which the SDK does not import; nothing where it is not installed."""
     if find_spec(_ENV_WORKER) is None:
         return nullcontext()
-    lent: Callable[[], AbstractContextManager[HostServices]] = import_module(_LENDER).lent
-    return lent()
+    offered: Callable[[], AbstractContextManager[HostServices]] = import_module(
+        _HOST_SERVICES
+    ).offered
+    return offered()
 
 
 async def _played(environment: Env[Any], task: object, policy: Policy, max_turns: int) -> Episode:

@@ -93,7 +93,7 @@ class SimulatedTrainer:
                     if self._models.get(order.model, (0, None))[0] == order.epoch:
                         del self._models[order.model]
                 case Offload():
-                    raise AssertionError("nothing here lends its memory")
+                    raise AssertionError("nothing here frees its memory")
 
     def _open(self, order: Open) -> None:
         model = SimulatedModel.load(order.checkpoint_url)

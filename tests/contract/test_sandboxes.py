@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 from tests.support.container_images import IMAGE, podman_with_image
-from tests.support.lent_environments import MARK, a_name, become, pids_called
 from tests.support.patience import several_waits
+from tests.support.serviced_environments import MARK, a_name, become, pids_called
 
 from warren.host_services import CellStatus, SandboxFailed, SandboxLimits, SandboxSettings
 from warren_env_worker.reach.reach import TRUSTED

@@ -33,10 +33,10 @@ def child_pid(rank: int = 0) -> int:
     return found
 
 
-def agent_pid(*, lends: bool = False) -> int:
-    """What has started the ranks of this machine, or of the one that lends its devices."""
+def agent_pid(*, joins: bool = False) -> int:
+    """What has started the ranks of this machine, or of the one that joins."""
     agents = children_running(AGENT_MODULE)
-    (found,) = [pid for pid in agents if ("ranks for" in command_line(pid)) == lends]
+    (found,) = [pid for pid in agents if ("ranks for" in command_line(pid)) == joins]
     return found
 
 

@@ -72,8 +72,8 @@ def settings_for(folder: str, other: OtherMachine, max_adapters: int) -> GpuWork
 
 
 @contextmanager
-def lent_by(other: OtherMachine, settings: GpuWorkerSettings) -> Generator[None]:
-    """A worker there, started as users do, with a GPU for the sampler of these settings."""
+def joined_by(other: OtherMachine, settings: GpuWorkerSettings) -> Generator[None]:
+    """A worker there, started as users do, which joins the sampler of these settings with a GPU."""
     options = {
         "--base-model": f"{BASE}={settings.base_models[BASE]}",
         "--roles": "sampler",
@@ -84,12 +84,12 @@ def lent_by(other: OtherMachine, settings: GpuWorkerSettings) -> Generator[None]
     }
     words = [word for pair in options.items() for word in pair]
     command = [sys.executable, "-m", "warren", "gpu-worker", "--join", *words]
-    with subprocess.Popen(other.command(command)) as lender:
+    with subprocess.Popen(other.command(command)) as worker:
         try:
             yield
         finally:
-            lender.terminate()
-            lender.wait(STOP_S)
+            worker.terminate()
+            worker.wait(STOP_S)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Generator[OtherMachine]:
 
 def bench_over(other: OtherMachine, folder: str, max_adapters: int) -> Iterator[Bench]:
     settings = settings_for(folder, other, max_adapters)
-    with lent_by(other, settings), gathered_for(settings) as gathered, warnings.catch_warnings():
+    with joined_by(other, settings), gathered_for(settings) as gathered, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # vLLM's own
         endings = Endings([EOS], lambda ids: "".join(chr(ord("A") + i) for i in ids))
         engine = open_engine(folder, gathered.settings, endings, place=gathered.place)
@@ -166,7 +166,7 @@ async def test_a_network_that_is_cut_gives_turns_back_and_it_goes_on_once_that_i
     answered: asyncio.Queue[Answered] = asyncio.Queue()
     given_back: asyncio.Queue[Sequence[OpenTurn]] = asyncio.Queue()
     process = SamplerProcess(BASE, settings, turns, answered.put_nowait, given_back.put_nowait)
-    with lent_by(other, settings):
+    with joined_by(other, settings):
         working = asyncio.create_task(process.run())
         try:
             await process.ready()

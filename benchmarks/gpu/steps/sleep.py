@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""vLLM sleeps and wakes: the memory that it lends, how long that takes, and that it samples as before."""
+"""vLLM sleeps and wakes: the memory that it frees, how long that takes, and that it samples as before."""
 
 import time
 from typing import cast
@@ -34,7 +34,7 @@ def run(setting: Setting, shape: str) -> None:
         setting.report(
             **{
                 "time": attempt + 1,
-                "GiB lent": (asleep - awake) / 1024**3,
+                "GiB freed": (asleep - awake) / 1024**3,
                 "s to sleep": asleep_s,
                 "s to wake": awake_s,
                 "samples the same": after == before,

@@ -19,7 +19,7 @@ from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.protocol import Config, Message, Start
 from warren_env_worker.host.refusal import Refusal, blame, error_refusal
 from warren_env_worker.host_services.client import EpisodeServices
-from warren_env_worker.host_services.local import lent
+from warren_env_worker.host_services.local import offered
 from warren_env_worker.output.stack import own_root
 from warren_env_worker.reach.reach import TRUSTED
 from warren_env_worker.reach.sealed import NOTHING
@@ -112,7 +112,7 @@ class Probe:
         return self._known[key]
 
     async def _play(self, start: Start, policy: Policy, max_turns: int, until_s: float) -> Played:
-        with lent() as host_services:
+        with offered() as host_services:
             return await self._played(start, policy, max_turns, until_s, host_services)
 
     async def _played(

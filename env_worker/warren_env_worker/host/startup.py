@@ -11,7 +11,7 @@ from warren_env_worker.host.boxes import why_refused
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import CLOSE_GRACE_S, Session
-from warren_env_worker.host_services.accepting import lending
+from warren_env_worker.host_services.accepting import accepting
 from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
@@ -43,7 +43,7 @@ async def opened(
     status = SharedCallStatus()
     try:
         kept = KeptOutput(log) if log is not None else None
-        async with lending() as front:
+        async with accepting() as front:
             start = partial(_spawned, reference, variables, status.path, front.fileno())
             child, pump = await _printing(reference, start, kept)
             try:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def lending() -> AsyncGenerator[socket.socket]:
+async def accepting() -> AsyncGenerator[socket.socket]:
     """The end that a child is to inherit; what it and its forks ask for is answered meanwhile."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     answering = asyncio.create_task(_awaiting_news(ours), name="host services")

@@ -33,7 +33,7 @@ class _Here:
 
 
 @contextlib.contextmanager
-def lent() -> Generator[EpisodeServices]:
+def offered() -> Generator[EpisodeServices]:
     """For one episode, which may reach whatever this process can."""
     here = _Here()
     host_services = EpisodeServices(here.connect, TRUSTED)

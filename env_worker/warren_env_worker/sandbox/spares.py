@@ -14,7 +14,7 @@ from warren.host_services.cells import SandboxFailed
 from warren_env_worker.sandbox.port import Sandbox
 
 N_SPARES = 4
-"""Of a process that lends them to others; a bare session takes some 10 MiB."""
+"""Of a process that gives them to others; a bare session takes some 10 MiB."""
 IDLE_S = 120.0
 
 log = logging.getLogger(__name__)

@@ -147,7 +147,7 @@ class Orders:
     """Ids of requests that nobody needs any more."""
     published: list[Published] = field(default_factory=list[Published])
     sleep: bool | None = None
-    """Lend the device's memory to the trainer (True), or take it back (False)."""
+    """Leave the device's memory to the trainer (True), or take it back (False)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an env worker lends to an episode: sandboxes for code that a policy wrote, and the verifier of answers.
+"""What an env worker offers to an episode: sandboxes for code that a policy wrote, and the verifier of answers.
 
     class Coder(Env):
         def step(self, action: str) -> StepResult:

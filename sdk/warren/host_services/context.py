@@ -36,7 +36,7 @@ class Context:
     max_box: Box | None = field(default=None, compare=False)
     """The most that the program of an agent gets here, by the operator's policy; None: its class decides."""
     host_services: HostServices | None = field(default=None, repr=False, compare=False)
-    """What sandboxes and the verifier are asked of; None where nobody lends them."""
+    """What sandboxes and the verifier are asked of; None where nobody offers them."""
 
     @classmethod
     def derive(cls, seed: int, split: str = "train", index: int = 0, member: int = 0) -> "Context":
@@ -71,7 +71,7 @@ class Context:
         than the settings say. Its result is a status and what it printed, which is text for the policy and decides no
         reward. Raises `SandboxFailed` where no sandbox works, with what each kind lacks.
         """
-        return self._lent(SandboxFailed).python(code, sandbox, limit_s)
+        return self._offered(SandboxFailed).python(code, sandbox, limit_s)
 
     def sandbox(
         self, settings: SandboxSettings = DEFAULT_SANDBOX, *, image: str | None = None
@@ -81,8 +81,8 @@ class Context:
         With an image, in a container of that, and otherwise as the settings say. Raises `ValueError` where they say
         what has no effect with one.
         """
-        lent = self._lent(SandboxFailed)
-        return lent.sandbox(settings if image is None else settings.in_image(image))
+        offered = self._offered(SandboxFailed)
+        return offered.sandbox(settings if image is None else settings.in_image(image))
 
     def verify(self, answer: str, gold: str, form: AnswerForm | None = None) -> Reply[Verdict]:
         """Hold a mathematical answer against the right one, as the environment `math` does; `await` it, or `.wait()`.
@@ -90,9 +90,9 @@ class Context:
         With a form, `answer` may be all of a policy's words: what is marked as the answer counts. Raises `TaskError`
         for a right answer that nothing can be compared with, `VerificationFailed` where the verifier could not tell.
         """
-        return self._lent(VerificationFailed).verify(answer, gold, form)
+        return self._offered(VerificationFailed).verify(answer, gold, form)
 
-    def _lent(self, error: type[Exception]) -> HostServices:
+    def _offered(self, error: type[Exception]) -> HostServices:
         if self.host_services is None:
             raise error(
                 "this episode has no sandbox or verifier: env workers provide them, and so does"

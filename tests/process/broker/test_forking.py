@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from tests.support.lent_environments import become
 from tests.support.patience import PATIENCE_S
 from tests.support.processes import children, is_alive, until_dead
+from tests.support.serviced_environments import become
 
 from warren_broker.worker.child import Child, ChildDied
 from warren_broker.worker.credentials import harmless_variables

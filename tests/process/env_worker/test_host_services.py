@@ -11,8 +11,8 @@ from tests.support.crowd import below
 from tests.support.environments import LIMIT_S
 from tests.support.hosting import Player, hosting, observed, refused
 from tests.support.interacting import spec
-from tests.support.lent_environments import MARK, Cells, CellsLater, a_name, become, pids_called
 from tests.support.processes import kill_and_wait
+from tests.support.serviced_environments import MARK, Cells, CellsLater, a_name, become, pids_called
 from tests.support.tutorial import block_with
 
 import warren.environment
@@ -21,7 +21,7 @@ from warren.host_services import AnswerForm, SandboxFailed, SandboxSettings, Ver
 from warren.testing import play
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed
-from warren_env_worker.host_services.local import lent
+from warren_env_worker.host_services.local import offered
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
 
@@ -30,7 +30,7 @@ CLASSES = ("Cells", "FreshCells", "CellsLater")
 
 
 def reference(class_name: str) -> str:
-    return f"tests.support.lent_environments:{class_name}"
+    return f"tests.support.serviced_environments:{class_name}"
 
 
 async def begun(host: Host, **config: object) -> Player:
@@ -142,7 +142,7 @@ async def test_many_episodes_ask_at_once() -> None:
 
 
 @pytest.mark.parametrize("environment", [Cells, CellsLater])
-def test_play_lends_them_as_well_and_leaves_nothing(environment: type[Env]) -> None:
+def test_play_offers_them_as_well_and_leaves_nothing(environment: type[Env]) -> None:
     name = a_name()
     said = iter([MARK.format(name), "x * 7", "verify 0.5 1/2", "stop"])
     episode = play(environment(), lambda _: next(said))
@@ -158,7 +158,7 @@ def test_play_says_what_is_wrong_with_settings() -> None:
 
 
 async def test_a_right_answer_of_no_use_is_the_tasks_fault() -> None:
-    with lent() as host_services:
+    with offered() as host_services:
         context = replace(Context.derive(1), host_services=host_services)
         with pytest.raises(TaskError, match="4001 characters"):
             await context.verify("1", "1" * 4001)
@@ -167,7 +167,7 @@ async def test_a_right_answer_of_no_use_is_the_tasks_fault() -> None:
 
 
 async def test_a_cell_that_is_given_up_costs_its_session_alone() -> None:
-    with lent() as host_services:
+    with offered() as host_services:
         context = replace(Context.derive(1), host_services=host_services)
         other = context.sandbox()
         await asyncio.gather(other.run("y = 1"), context.python("x = 1"))

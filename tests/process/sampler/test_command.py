@@ -16,7 +16,7 @@ from warren_gpu_worker.settings import GpuWorkerOptions, VllmSettings
 
 SAMPLER = ["--roles", "sampler"]
 SPREAD = ["--machines", "2", "--rendezvous", "10.0.0.1:29400"]
-LENDING = [*SPREAD, "--join"]
+JOINING = [*SPREAD, "--join"]
 TAKING_TURNS = ["--vllm-sleep", "while_training", "--roles", "sampler,trainer"]
 
 
@@ -66,7 +66,7 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
         (["--rendezvous", "10.0.0.1:29400"], "say how many by machines"),
         (["--join"], "where they meet by rendezvous"),
         (
-            [*LENDING, "--may-load", "warren/tiny-lora", "--roles", "sampler,trainer"],
+            [*JOINING, "--may-load", "warren/tiny-lora", "--roles", "sampler,trainer"],
             "on one machine",
         ),
         ([*SPREAD, "--tensor-parallel", "3"], "an equal part of them; take a multiple of 2"),

@@ -25,7 +25,7 @@ from tests.support.trainer_owner import Owner, owner_of, serving
 
 from warren_broker.memory import open_hub
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor.lending import lend_devices
+from warren_gpu_worker.trainer.supervisor.joining import join_trainer
 from warren_schemas.training import OpBody, SaveState
 
 pytestmark = several_waits
@@ -34,7 +34,7 @@ LOST = {
     "the host of the rendezvous": lambda: os.kill(agent_pid(), signal.SIGKILL),
     "a rank there": partial(kill_child, rank=1),
     "a rank here": partial(kill_child, rank=0),
-    "the other machine": lambda: os.kill(agent_pid(lends=True), signal.SIGKILL),
+    "the other machine": lambda: os.kill(agent_pid(joins=True), signal.SIGKILL),
     "a rank there hangs": partial(kill_child, signal.SIGSTOP, rank=1),
 }
 FAST, *THOROUGH = LOST
@@ -54,10 +54,10 @@ def settings_for(base_folder: Path, folder: Path, **fields: object) -> GpuWorker
 
 @asynccontextmanager
 async def owner_on_two_machines(base_folder: Path, folder: Path) -> AsyncGenerator[Owner]:
-    """Of a trainer whose second rank is lent to it."""
+    """Of a trainer whose second rank is on a machine that joins."""
     settings = settings_for(base_folder, folder, machines=2, rendezvous=f"127.0.0.1:{free_port()}")
-    lending = lend_devices(settings.model_copy(update={"join": True}))
-    lender = asyncio.create_task(lending, name="lender")
+    joining = join_trainer(settings.model_copy(update={"join": True}))
+    other = asyncio.create_task(joining, name="the other machine")
     try:
         async with (
             open_hub() as hub,
@@ -66,8 +66,8 @@ async def owner_on_two_machines(base_folder: Path, folder: Path) -> AsyncGenerat
         ):
             yield owner
     finally:
-        lender.cancel()
-        await asyncio.wait([lender])
+        other.cancel()
+        await asyncio.wait([other])
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ async def test_it_goes_on_with_the_same_bits_whatever_is_lost(
 
 
 @asynccontextmanager
-async def lent_by(other: OtherMachine, settings: GpuWorkerSettings) -> AsyncGenerator[None]:
-    """A worker there, started as users do, with devices for the trainer of these settings."""
+async def joined_by(other: OtherMachine, settings: GpuWorkerSettings) -> AsyncGenerator[None]:
+    """A worker there, started as users do, which joins the trainer of these settings."""
     options = {
         "--base-model": f"{BASE}={settings.base_models[BASE]}",
         "--checkpoints": settings.checkpoint_url,
@@ -131,7 +131,7 @@ async def test_a_network_that_is_cut_costs_no_bit_and_two_machines_are_as_good_a
         both = settings_for(base_folder, tmp_path, machines=2, rendezvous=rendezvous)
         one = settings_for(base_folder, tmp_path, devices=2)
         async with open_hub() as hub, owner_of(hub.client("owner")) as owner:
-            async with serving(hub.client("worker"), both), lent_by(other, both):
+            async with serving(hub.client("worker"), both), joined_by(other, both):
                 await owner.open(FULL, 1)
                 saved = (await owner.apply(1, ops[:5]))[2]
                 other.cut()

@@ -28,7 +28,7 @@ def pair() -> Generator[tuple[socket.socket, socket.socket]]:
         yield ours, theirs
 
 
-def test_where_nothing_is_lent_the_context_says_so() -> None:
+def test_where_nothing_is_offered_the_context_says_so() -> None:
     context = Context.derive(1)
     with pytest.raises(SandboxFailed, match=r"pip install 'warren-rl\[env\]'"):
         context.python("1")
@@ -40,9 +40,9 @@ def test_where_nothing_is_lent_the_context_says_so() -> None:
 
 def test_a_context_is_the_same_with_host_services_and_without() -> None:
     host_services: HostServices = EpisodeServices(Front().connect, TRUSTED)
-    lent = Context(seed=1, host_services=host_services)
-    assert lent == Context(seed=1)
-    assert "ervices" not in repr(lent)
+    offered = Context(seed=1, host_services=host_services)
+    assert offered == Context(seed=1)
+    assert "ervices" not in repr(offered)
 
 
 def test_what_is_told_is_heard_in_both_ways(pair: tuple[socket.socket, socket.socket]) -> None:

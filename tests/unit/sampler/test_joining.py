@@ -3,7 +3,7 @@
 import asyncio
 
 from warren_broker.worker.child import ChildDied
-from warren_gpu_worker.machines.lending import lend
+from warren_gpu_worker.machines.joining import stay_joined
 
 N_LIVES = 8
 
@@ -35,7 +35,7 @@ async def test_the_pauses_between_short_lives_grow_up_to_a_bound() -> None:
             all_paused.set()
             await asyncio.Event().wait()
 
-    joined = asyncio.create_task(lend(start, pause=pause))
+    joined = asyncio.create_task(stay_joined(start, pause=pause))
     await all_paused.wait()
     joined.cancel()
     await asyncio.wait([joined])

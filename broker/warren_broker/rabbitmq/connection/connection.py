@@ -6,7 +6,7 @@ Invariants:
 - A lost connection is dialled again for ever, with growing pauses; who uses the link retries what was
   under way, since nobody can know what became of it.
 - Closing takes at most `close_s`, whatever state the server is in.
-- What only looks is lent a channel that others look through too. The libraries keep a little of every
+- What only looks gets a channel that others look through too. The libraries keep a little of every
   channel for as long as its connection lives: a new one for each look at a queue would add up. What
   gets messages has a channel of its own, at whose end goes back what it left unsettled.
 
@@ -129,8 +129,8 @@ class Link:
         await self.closings.close(channel.close())
 
     @asynccontextmanager
-    async def _lent_channel(self, *, timeout_s: float) -> AsyncGenerator[AbstractChannel]:
-        """The same, and lent again if all went well."""
+    async def _shared_channel(self, *, timeout_s: float) -> AsyncGenerator[AbstractChannel]:
+        """The same, and used again if all went well."""
         channel = self._idle_channel() or await self.open_channel()
         connection, is_well = self._current, False
         try:
@@ -171,8 +171,8 @@ class Link:
             async with asyncio.timeout(timeout_s):
                 for pause_s in pauses():
                     try:
-                        lent = self._lent_channel if only_looks else self.channel
-                        async with lent(timeout_s=attempt_s) as channel:
+                        opened = self._shared_channel if only_looks else self.channel
+                        async with opened(timeout_s=attempt_s) as channel:
                             return await operation(channel)
                     except Lost as error:
                         reason = str(error)

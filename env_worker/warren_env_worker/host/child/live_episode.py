@@ -129,7 +129,7 @@ class LiveEpisode:
             self.let_go()
 
     def let_go(self) -> None:
-        """End what was lent to it."""
+        """End the host services that it has used."""
         self._host_services.close()
 
 

@@ -185,7 +185,7 @@ class SamplerChild:
             self._sleep(self._engine)
 
     def _sleep(self, engine: Sleeper) -> None:
-        """Lend the memory until told otherwise; what comes meanwhile is taken up afterwards."""
+        """Free the memory until told otherwise; what comes meanwhile is taken up afterwards."""
         engine.sleep()
         self._say([], is_asleep=True)
         meanwhile = self._events_until_waking()

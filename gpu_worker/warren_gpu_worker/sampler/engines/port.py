@@ -231,7 +231,7 @@ class Stager(Protocol):
 
 @runtime_checkable
 class Sleeper(Protocol):
-    """An engine that can lend its device's memory to somebody else.
+    """An engine that can leave its device's memory to somebody else.
 
     Requests stay where they are: those that run go on after `wake`, under the same weights, with
     what they had cached computed anew. In between nothing else of the engine may be called but

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from tests.support.interacting import spec
-from tests.support.lent_environments import MARK, a_name, become, pids_called
 from tests.support.patience import several_waits
+from tests.support.serviced_environments import MARK, a_name, become, pids_called
 
 from warren.environment import ConfigError
 from warren.host_services import SandboxFailed, SandboxLimits, SandboxSettings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.fake_kubernetes import Fake
-from tests.support.lent_environments import MARK, become, pids_called
 from tests.support.patience import PATIENCE_S, several_waits
+from tests.support.serviced_environments import MARK, become, pids_called
 
 from warren.host_services import CellResult, CellStatus, SandboxFailed, SandboxSettings
 from warren_env_worker.reach.reach import Reach

@@ -3,15 +3,15 @@
 from tests.support.fake_kubernetes import Fake
 from tests.support.hosting import Player, hosting, observed
 from tests.support.interacting import spec
-from tests.support.lent_environments import become
 from tests.support.patience import PATIENCE_S, several_waits
+from tests.support.serviced_environments import become
 
 from warren_env_worker.host_services.shared import hosting_services
 from warren_schemas.operator_policy import OperatorPolicy
 
 pytestmark = several_waits
 
-CELLS = "tests.support.lent_environments:Cells"
+CELLS = "tests.support.serviced_environments:Cells"
 SANDBOX = {"image": "python:3.12", "tier": "kubernetes", "limits": {"memory_mib": 256}}
 
 

@@ -50,7 +50,7 @@ _ENVIRONMENT = {
 def why_not(folder: str, device: str, *, sleeps: bool = False, n_stages: int = 1) -> str | None:
     """Why vLLM can't sample from the model in this folder, or None if it can.
 
-    `sleeps`: it must be able to lend its memory; `n_stages` of its pipeline.
+    `sleeps`: it must be able to free its memory; `n_stages` of its pipeline.
 
     Raises `OSError` or `ValueError` (from transformers) when the folder holds no model.
     """

@@ -1,4 +1,4 @@
-"""What a machine lends to the sampler of another one: `python -m warren_gpu_worker.sampler.child.lent NAME`.
+"""The part of a machine that joins the sampler of another one: `python -m warren_gpu_worker.sampler.child.joined NAME`.
 
 Invariants: it ends, and its processes of vLLM with it, when its supervisor hangs up, when one of those processes ends,
 and when the first machine is gone; the supervisor then starts the next one, which joins again.

@@ -1,4 +1,4 @@
-"""A machine that lends its devices to the worker of another one (`warren gpu-worker --join`).
+"""A machine that joins the worker of another one (`warren gpu-worker --join`).
 
 It has no broker and holds no model: its processes do what those of the other machine do, and when they end, for
 whatever reason, they are started again and wait for the others. Where they end soon again and again, as those of a machine
@@ -20,7 +20,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 log = logging.getLogger(__name__)
 
 
-class Lent(Protocol):
+class JoinedProcess(Protocol):
     """A child process, with all that it has started."""
 
     async def receive(self) -> bytes: ...
@@ -28,8 +28,8 @@ class Lent(Protocol):
     async def close(self) -> None: ...
 
 
-async def lend(
-    start: Callable[[], Awaitable[Lent]],
+async def stay_joined(
+    start: Callable[[], Awaitable[JoinedProcess]],
     *,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
@@ -40,16 +40,16 @@ async def lend(
         try:
             await _live(await start())
         except (ChildDied, OSError) as error:
-            log.warning("what was lent has ended, and joins again: %s", error)
+            log.warning("what had joined has ended, and joins again: %s", error)
         if time.monotonic() - started_s > _LONGEST_PAUSE_S:
             waits = pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         await pause(next(waits))
 
 
-async def _live(lent: Lent) -> None:
+async def _live(process: JoinedProcess) -> None:
     """Raises `ChildDied`: it has nothing to say to us."""
     try:
-        await lent.receive()
+        await process.receive()
     finally:
-        lent.kill()
-        await lent.close()
+        process.kill()
+        await process.close()

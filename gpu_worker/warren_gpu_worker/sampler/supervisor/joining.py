@@ -1,19 +1,19 @@
-"""A machine that lends its GPUs to the sampler of another one: its part of vLLM."""
+"""A machine that joins the sampler of another one: its part of vLLM."""
 
 import os
 from functools import partial
 
 from warren_broker.worker.child import Child
-from warren_gpu_worker.machines.lending import lend
+from warren_gpu_worker.machines.joining import stay_joined
 from warren_gpu_worker.sampler.supervisor.gpus import own_gpus
 from warren_gpu_worker.sampler.supervisor.greeting import SamplerBroken
 from warren_gpu_worker.settings import GpuWorkerSettings
 
-LENT_MODULE = "warren_gpu_worker.sampler.child.lent"
+JOINED_MODULE = "warren_gpu_worker.sampler.child.joined"
 
 
-async def lend_gpus(settings: GpuWorkerSettings) -> None:
-    """Never returns (`lend`). Raises `SamplerBroken` if too few GPUs are visible."""
+async def join_sampler(settings: GpuWorkerSettings) -> None:
+    """Never returns (`stay_joined`). Raises `SamplerBroken` if too few GPUs are visible."""
     try:
         told, variables = own_gpus(settings, os.environ)
     except ValueError as error:
@@ -21,10 +21,10 @@ async def lend_gpus(settings: GpuWorkerSettings) -> None:
     start = partial(
         Child.spawn,
         f"a part of the sampler at {settings.rendezvous}",
-        LENT_MODULE,
+        JOINED_MODULE,
         (told.model_dump_json(),),
         n_threads=settings.n_threads,
         environment=variables,
-        log_path=settings.log_path("sampler-lent"),
+        log_path=settings.log_path("sampler-joined"),
     )
-    await lend(start)
+    await stay_joined(start)
