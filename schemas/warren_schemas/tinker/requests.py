@@ -99,14 +99,17 @@ class SampleParams(Lenient):
     """Strings end a turn beside the model's own end; token ids end it in its place; none do where the list is empty."""
 
 
+SparseIndex = Annotated[int, Field(ge=0, lt=1 << 31)]
+
+
 class TargetTokens(Lenient):
     """Token ids by rows, -1 where none is meant: all of them, or those that the rows list."""
 
     data: Listed[Annotated[int, Field(ge=-1, lt=1 << 31)]]
     dtype: Literal["int64"]
     shape: tuple[PositiveInt, PositiveInt]
-    sparse_crow_indices: Listed[NonNegativeInt] | None = None
-    sparse_col_indices: Listed[NonNegativeInt] | None = None
+    sparse_crow_indices: Listed[SparseIndex] | None = None
+    sparse_col_indices: Listed[SparseIndex] | None = None
 
 
 class Sample(Lenient):

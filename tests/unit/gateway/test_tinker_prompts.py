@@ -145,6 +145,8 @@ def test_targets_are_asked_for_at_their_places_and_told_as_they_were_asked(
         (SPARSE | {"sparse_crow_indices": [0, 2, 1, 3]}, "doesn't fit 3 rows of 2 columns"),
         (SPARSE | {"sparse_crow_indices": [0, 3]}, "doesn't fit 3 rows of 2 columns"),
         (SPARSE | {"data": [7, 8]}, "2 values for 3 cells"),
+        (SPARSE | {"sparse_crow_indices": [0, 1, 2, 2**63]}, "sparse_crow_indices"),
+        (SPARSE | {"sparse_col_indices": [2**63, 0, 0]}, "sparse_col_indices"),
         (7, "target_prompt_logprobs: "),
     ],
 )
