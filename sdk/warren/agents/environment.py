@@ -208,9 +208,10 @@ class _Play:
         asked = self.asked
         spoken = spoken_in(action, asked.question.tool_names)
         said = Message("assistant", spoken.text or "", calls=spoken.calls)
-        self._history.note(asked.question, said, self._n_turns, sampled)
+        kept = packed(sampled)
+        self._history.note(asked.question, said, self._n_turns, kept)
         self._agent.n_answered = self._n_turns
-        asked.answer.set_result(Answer(self._n_turns, said, packed(sampled)))
+        asked.answer.set_result(Answer(self._n_turns, said, kept))
 
     async def _next(self) -> Asked | None:
         """The agent's next call; None when it has ended. Raises what it raises."""

@@ -46,7 +46,8 @@ class History:
             messages = (*question.messages, said)
             self._places[_digests(messages, question)[-1]] = Place(turn, len(messages))
         if sampled.ids:
-            ids = (*sampled.prompt_ids, *sampled.ids)
+            ids = array("i", sampled.prompt_ids)
+            ids.extend(sampled.ids)
             (digest,) = _digests_at([len(ids)], ids)
             self._tokens[digest] = Place(turn, len(ids))
             self._lengths.add(len(ids))

@@ -59,14 +59,17 @@ def given(
     """The keys that say something: null is the same as not there, and so is `without`, and what `anywhere`
     names also at its blocks and tools. What a tool takes, or is given, stays as it is: its keys are its own.
     """
+    ignored = without | anywhere if without else anywhere
     return {
         key: value if _is_of_tool(key, value) else _given(value, anywhere)
         for key, value in body.items()
-        if value is not None and key not in without | anywhere
+        if value is not None and key not in ignored
     }
 
 
 def _given(value: JsonValue, anywhere: frozenset[str]) -> JsonValue:
+    if isinstance(value, str):
+        return value
     if isinstance(value, dict):
         return given(value, anywhere=anywhere)
     return [_given(each, anywhere) for each in value] if isinstance(value, list) else value
