@@ -5,7 +5,7 @@
     --go-on-from DIR            take over another folder's ledger first, if there is none yet
     --time S                    of this call
     --slower N                  a machine that others use as well: each step may take N times as long
-    --only KIND                 steps of this kind alone; --again takes them once more
+    --only KIND                 steps of this kind alone, left out earlier or not; --again takes them once more
     --unpack DIR                archives and wheels that `make gpu-pack` gathered
 
 Call it again, and it goes on with the next step. It needs nothing but Python itself.
@@ -61,10 +61,7 @@ def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, run
     until_s = time.monotonic() + given.time - _KILL_S
     for step in steps:
         left_s = until_s - time.monotonic()
-        wanted = step.name.startswith(given.only) and (
-            given.again or not ledger.record(step.name).is_over
-        )
-        if not wanted or left_s < step.expected_s:
+        if not _is_wanted(step, ledger, given) or left_s < step.expected_s:
             continue
         ledger.begin(step.name)
         print(f"{step.name} …", flush=True)
@@ -76,6 +73,14 @@ def take_steps(steps: list[Step], ledger: Ledger, given: argparse.Namespace, run
             ledger.end(step.name, ended.outcome, ended.took_s, ended.reason)
         print(f"  {'cut off' if was_cut else ended.outcome} {ended.took_s:.0f} s {ended.reason}")
         write_report(steps, ledger, given)
+
+
+def _is_wanted(step: Step, ledger: Ledger, given: argparse.Namespace) -> bool:
+    """One that was left out may have what it lacked by now, but only who asks for it knows."""
+    record = ledger.record(step.name)
+    was_left_out = bool(given.only) and record.outcome == "left out"
+    is_open = given.again or was_left_out or not record.is_over
+    return is_open and step.name.startswith(given.only)
 
 
 def run_here(

@@ -37,7 +37,8 @@ N_AT_ONCE = 16
 def run(setting: Setting, shape: str, update: str) -> None:
     if find_spec("trl") is None:
         raise LeaveOut(
-            "TRL is not installed here: make .venv-trl/installed, and GPU_PYTHON=.venv-trl/bin/python"
+            "TRL is not installed here: make .venv-trl/installed, and call again with "
+            'GPU_PYTHON=.venv-trl/bin/python ARGS="--only trl_grpo"'
         )
     size = ON_GPU if setting.on_gpu else ON_CPU
     folder = built(shape, setting.scratch, setting.device)

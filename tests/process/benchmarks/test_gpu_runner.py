@@ -105,3 +105,16 @@ def test_on_a_machine_that_others_use_steps_may_take_longer(tmp_path: Path) -> N
         given = options(["--results", str(folder), "--scratch", str(folder), "--slower", slower])
         call(given, [step], note)
     assert limits == [2.0, 40.0]
+
+
+def test_what_was_left_out_is_taken_when_it_is_asked_for(tmp_path: Path) -> None:
+    taken = list[str]()
+    steps = [Step(name, 1.0, 2.0) for name in ("sleep tiny", "trl_grpo tiny")]
+
+    def note(step: Step, _: float, __: Ledger) -> Ended:
+        taken.append(step.name)
+        return Ended("left out", 0.0, "it is not installed")
+
+    for more in ([], [], ["--only", "trl_grpo"]):
+        call(options(["--results", str(tmp_path), "--scratch", str(tmp_path), *more]), steps, note)
+    assert taken == ["sleep tiny", "trl_grpo tiny", "trl_grpo tiny"]

@@ -114,9 +114,8 @@ def _ask(state: CoordinatorState, group: Group) -> None:
     )
     queue = compare(environment.name, played_by(environment, state.owner))
     state.change.send(queue, question)
-    state.change.message_sizes[queue] = (
-        1  # so that as many are under way as a worker wants, and any worker may take the next
-    )
+    # so as many are under way as a worker wants, and any worker may take the next
+    state.change.message_sizes[queue] = 1
 
 
 def _spec(state: CoordinatorState, spec: EpisodeSpec) -> EpisodeSpec:
