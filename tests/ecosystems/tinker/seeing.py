@@ -11,6 +11,7 @@ it asks the same, the second time after it has said `again`.
 
 import json
 import logging
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -64,3 +65,6 @@ def asked(sampler, prompt):
 
 if __name__ == "__main__":
     main()
+    os._exit(
+        0
+    )  # all is said; threads of the SDK's go on while an interpreter ends, and may abort it

@@ -47,7 +47,18 @@ def up(tmp_path: Path, seeing_model: str) -> Generator[Up]:
 def command(up: Up, image: Path) -> list[str]:
     image.write_bytes(noise(3))
     around = [",".join(map(str, ids)) for ids in (BEFORE, BEHIND)]
-    return [PYTHON, str(PROGRAM), up.url, up.key, BASE, str(image), *around, str(N_IMAGE)]
+    return [
+        PYTHON,
+        "-X",
+        "faulthandler",
+        str(PROGRAM),
+        up.url,
+        up.key,
+        BASE,
+        str(image),
+        *around,
+        str(N_IMAGE),
+    ]
 
 
 def killed(up: Up) -> None:
