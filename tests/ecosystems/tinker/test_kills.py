@@ -16,7 +16,7 @@ import pytest
 from tests.ecosystems.tinker.parts import GATEWAY, GPU, key_of, parted, restart
 from tests.ecosystems.tinker.table import BASE, ROOT
 from tests.support.deployment import Site
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import start_program
 from tests.support.replicas import SECOND, Replicas, first_of_two
@@ -51,6 +51,7 @@ def weights(line: str) -> list[float]:
     return [float.fromhex(value) for value in re.findall(r"'(\S+)'", line)]
 
 
+@several_waits
 def test_each_part_may_be_killed_in_the_middle_of_a_loop(
     site: Site, doomed_rabbit: PrivateRabbit
 ) -> None:
