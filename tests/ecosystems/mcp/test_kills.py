@@ -55,6 +55,7 @@ async def test_a_server_that_is_killed_in_a_run_costs_no_group(
     config: dict[str, Any] = {
         "servers": {"shop": http(servers["stateless"], tools=["price"])},
         "path": str(write_lines(tmp_path / "questions.jsonl", {"question": "What is tea?"})),
+        "needs_answers": False,
         "instruction": "",
         "patience_s": 120.0,
     }
