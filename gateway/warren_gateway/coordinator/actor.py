@@ -28,7 +28,7 @@ from warren_gateway.coordinator.rollouts.queue_depths import watch_queues
 from warren_gateway.coordinator.run_leases import Renewed
 from warren_gateway.coordinator.state.client_change import Answered
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.state.groups import Reading
+from warren_gateway.coordinator.state.group_parts import Reading
 from warren_gateway.coordinator.trainer_search import TrainerSearch
 from warren_gateway.registry import Registry
 from warren_gateway.runs.streams import recording, streams_of

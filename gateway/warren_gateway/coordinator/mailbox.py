@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
-from warren_gateway.coordinator.state.groups import FIRST_READING, Reading
+from warren_gateway.coordinator.state.group_parts import FIRST_READING, Reading
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.position import Position
 from warren_schemas.envelope import Item

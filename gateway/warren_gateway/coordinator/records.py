@@ -24,7 +24,7 @@ from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.run_leases import fence
 from warren_gateway.coordinator.state.change import Change, group_of, recorded_id
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
-from warren_gateway.coordinator.state.groups import Reading
+from warren_gateway.coordinator.state.group_parts import Reading
 from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_gateway.coordinator.state.source import ReadFrom, Source
 from warren_gateway.datasets.resolving import read_row

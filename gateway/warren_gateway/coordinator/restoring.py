@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress
+from warren_gateway.coordinator.state.group_parts import Interruption, PlayedTask
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
@@ -93,10 +94,9 @@ def _group(row: GroupRow) -> Group:
         number=row.number,
         purpose=EpisodePurpose(row.purpose),
         environment=row.environment,
-        task_index=row.task_index,
-        level=row.level,
+        task=PlayedTask(row.task_index, row.level),
         min_version=row.min_version,
         deadline_s=row.deadline_s,
         attempts=list(row.attempts),
-        was_interrupted=True,
+        interruption=Interruption(was_interrupted=True),
     )

@@ -32,7 +32,7 @@ def test_a_run_from_its_first_decision_to_its_first_groups() -> None:
     decisions.decide(state, _an_env_worker)
 
     assert (state.run_state, state.stage.phase) == (RunState.RUNNING, Phase.TRAINING)
-    assert [group.task_index for group in state.change.admitted] == [0, 1, 2, 3]
+    assert [group.task.index for group in state.change.admitted] == [0, 1, 2, 3]
     assert len(_sent(state, OpenModel)) == 1
     assert len(_sent(state, StartEpisode)) == state.rollouts.n_started_now == 4 * 4
 

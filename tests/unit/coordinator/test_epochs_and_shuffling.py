@@ -18,7 +18,8 @@ from tests.unit.coordinator.world import ReplayWorld, World, config
 
 from warren_gateway.coordinator.replaying.shuffling import MOST_BYTES, Window
 from warren_gateway.coordinator.state.change import recorded_id
-from warren_gateway.coordinator.state.groups import Group, Reading
+from warren_gateway.coordinator.state.group_parts import Reading
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.store.tables import GroupRow
 from warren_schemas.config import RecordedSource
 from warren_schemas.events import RunState

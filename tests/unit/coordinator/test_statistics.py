@@ -14,6 +14,7 @@ from warren_gateway.coordinator.rollouts.by_environment import (
     environment_tags,
     total_tags,
 )
+from warren_gateway.coordinator.state.group_parts import PlayedTask
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.position import Position
 from warren_schemas.episode import (
@@ -50,7 +51,7 @@ def group_of(world: World, *outcomes: Completed) -> Group:
     while not world.stream:
         world.move()
     group = Group(
-        id=new_group_id(), number=1, purpose=EpisodePurpose.TRAIN, environment=0, task_index=0,
+        id=new_group_id(), number=1, purpose=EpisodePurpose.TRAIN, environment=0, task=PlayedTask(0),
         min_version=0, deadline_s=1.0, attempts=[1] * len(outcomes),
     )  # fmt: skip
     for member, outcome in enumerate(outcomes):

@@ -12,6 +12,9 @@ from warren_gateway import coordinator
 WRITERS = {
     "rollouts": ("rollouts/", "replaying/"),
     "learning": ("learning/",),
+    "comparison": ("rollouts/group_rewards.py", "state/groups.py"),
+    "interruption": ("rollouts/episodes.py",),
+    "provenance": ("replaying/",),
     "lease": ("trainer_lease.py", "notices/loading.py", "job.py", "moving.py"),
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),

@@ -52,7 +52,7 @@ def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
         next_group=state.rollouts.next_group,
         task_cursors=held_out.other_cursors(state),
         tasks_again=[
-            (group.purpose.value, group.environment, group.task_index)
+            (group.purpose.value, group.environment, group.task.index)
             for group in sorted(state.rollouts.groups.values(), key=lambda group: group.number)
             if not _begins_anew(state, group)
         ],

@@ -12,6 +12,7 @@ from warren_gateway.coordinator.replaying.scoring import OTHER_TURNS, Scoring
 from warren_gateway.coordinator.rollouts.failure_limits import note_attempts
 from warren_gateway.coordinator.rollouts.starting import evaluation_number
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.group_parts import PlayedTask, Provenance
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.episode import EpisodePurpose
@@ -30,7 +31,7 @@ class Evaluating(Scoring):
         """An environment that the config does not name."""
 
     def put(self, state: CoordinatorState, group: Group) -> None:
-        item = next(iter((*group.ended.values(), *group.lost.values())))
+        item = next(iter((*group.ended.values(), *group.provenance.lost.values())))
         if item.spec.environment != state.config.environments[group.environment].name:
             self._unnamed = item.spec.environment
         super().put(state, group)
@@ -62,15 +63,13 @@ class Evaluating(Scoring):
             number=0,
             purpose=EpisodePurpose.EVALUATE,
             environment=group.environment,
-            task_index=group.task_index,
-            level=group.level,
+            task=PlayedTask(group.task.index, group.task.level),
             min_version=group.min_version,
             deadline_s=0.0,
             attempts=[1] * group.n_members,
             evaluation=evaluation_number(state, EpisodePurpose.EVALUATE),
             scores=group,
-            task=group.task,
-            reading=group.reading,
+            provenance=Provenance(group.provenance.reading, task_key=group.provenance.task_key),
         )
 
     def _result(self, group: Group) -> Group:

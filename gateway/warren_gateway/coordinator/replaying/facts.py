@@ -23,11 +23,11 @@ def facts_of(group: Group) -> RecordedFacts:
     return RecordedFacts(
         reward=float(np.mean(rewards)) if rewards else None,
         environment=items[0].spec.environment if items else "",
-        category=group.category,
+        category=group.task.category,
         versions=(
             group.oldest_version,
             max((item.transcript.newest_version for item in items), default=-1),
         ),
-        fates=frozenset(group.recorded_fates),
+        fates=frozenset(group.provenance.fates),
         ended_s=max((item.ended_s for item in items), default=0.0),
     )

@@ -30,7 +30,7 @@ from warren_gateway.coordinator.replaying.files import (
 )
 from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording
-from warren_gateway.coordinator.state.groups import Reading
+from warren_gateway.coordinator.state.group_parts import Reading
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.coordinator.state.rows import Rows
 from warren_gateway.until_first import until_first

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from warren_gateway.coordinator.replaying.recording import Recording
-from warren_gateway.coordinator.state.groups import FIRST_READING, Reading
+from warren_gateway.coordinator.state.group_parts import FIRST_READING, Reading
 from warren_gateway.coordinator.state.source import ReadFrom
 from warren_schemas.ids import GroupId
 

@@ -26,6 +26,7 @@ from warren_broker.topology import Stream
 from warren_gateway.coordinator.replaying.files import Archived, Uploaded
 from warren_gateway.coordinator.rollouts import group_rewards
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
+from warren_gateway.coordinator.state.group_parts import PlayedTask
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.recorded import Ending, Message
 from warren_gateway.evaluations.task_keys import recorded_task_key
@@ -163,9 +164,9 @@ class Recording:
 
     def task_of(self, group: Group) -> str:
         """Which task a complete group plays, in every evaluation."""
-        item = next(iter((*group.ended.values(), *group.lost.values())))
+        item = next(iter((*group.ended.values(), *group.provenance.lost.values())))
         of = None if self.terms is None else self.terms.datasets[item.spec.environment_number]
-        return recorded_task_key(item.spec, group.task_id, group.task_number, of)
+        return recorded_task_key(item.spec, group.task.id, group.task.number, of)
 
     def close(self, group: Group) -> None:
         """The group was consumed, or is of no use."""
@@ -185,10 +186,10 @@ class Recording:
         usable = item if self.is_evaluated else as_trainable(item)
         group.take(usable, position, max_attempts=self._most_attempts(ending))
         if self.is_evaluated and item.spec.member in group.failures:
-            group.lost[item.spec.member] = item
+            group.provenance.lost[item.spec.member] = item
         self.open_bytes[group.id] += ending.size_bytes
         if ending.fate is not None and item.spec.member in group.ended:
-            group.recorded_fates.add(ending.fate)
+            group.provenance.fates.add(ending.fate)
         if not group.is_complete:
             return None
         self._remove(group)
@@ -260,8 +261,7 @@ def _begin(item: EpisodeEnded, n_members: int) -> Group:
         number=0,
         purpose=item.spec.purpose,
         environment=item.spec.environment_number,
-        task_index=item.spec.task.index,
-        level=item.spec.task.level,
+        task=PlayedTask(item.spec.task.index, item.spec.task.level),
         min_version=item.spec.policy.min_version,
         deadline_s=0.0,
         attempts=[1] * n_members,

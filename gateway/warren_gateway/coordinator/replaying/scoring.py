@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from warren_gateway.coordinator.rollouts import episodes, group_policy, starting
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.group_parts import PlayedTask
 from warren_gateway.coordinator.state.groups import Group
 from warren_schemas.episode import EpisodeEnded, EpisodePurpose, Failed, FailureKind
 from warren_schemas.ids import new_group_id
@@ -106,8 +107,7 @@ def _scoring_group(state: CoordinatorState, recorded: Group) -> Group:
         number=0,
         purpose=recorded.purpose,
         environment=recorded.environment,
-        task_index=recorded.task_index,
-        level=recorded.level,
+        task=PlayedTask(recorded.task.index, recorded.task.level),
         min_version=0,
         deadline_s=0.0,
         attempts=[1] * recorded.n_members,

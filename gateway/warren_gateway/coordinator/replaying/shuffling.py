@@ -38,7 +38,7 @@ class Window:
 
     def _draw(self) -> Group:
         newest, n = self.held[-1], len(self.held)
-        what = f"{self._seed}/{newest.reading.epoch}/{newest.id}/{n}"
+        what = f"{self._seed}/{newest.provenance.reading.epoch}/{newest.id}/{n}"
         number = int.from_bytes(hashlib.blake2b(what.encode(), digest_size=8).digest())
         group = self.held.pop(number % n)
         self._n_bytes -= group.size_bytes

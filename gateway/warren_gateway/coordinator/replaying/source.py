@@ -105,7 +105,7 @@ class Recorded:
     def _give_up(self, state: CoordinatorState, groups: Sequence[Group]) -> None:
         """Members of these never ended."""
         for group in groups:
-            group.reading = self.readings.now
+            group.provenance.reading = self.readings.now
             group.environment = environment_of(state, group)
             if self._evaluating is not None and self._where.admits(facts_of(group)):
                 group.evaluation = evaluation_number(state, EpisodePurpose.EVALUATE)
@@ -117,13 +117,13 @@ class Recorded:
         self._newest = [ending.item for ending in message.endings]
         completed, given_up = self.recording.take(message)
         for group in completed:
-            group.reading = self.readings.now
+            group.provenance.reading = self.readings.now
             group.environment = environment_of(state, group)
             if not self._where.is_off and not self._where.admits(facts_of(group)):
                 note_dropped(state.rollouts, "filtered")
                 self.close(state, group, "filtered")
             elif self._evaluating is not None:
-                group.task = self.recording.task_of(group)
+                group.provenance.task_key = self.recording.task_of(group)
                 self._scoring.put(state, group)
             elif self._is_scored and group_policy.is_usable(state.config, group):
                 self._scoring.put(state, group)
@@ -171,7 +171,7 @@ class Recorded:
         now, here = self.readings.now, self.recording
         held = (*self._scoring.held, *self._later, *self.window.held, *rollouts.ready)
         recorded = [group.scores or group for group in held]
-        places = [ReadFrom(group.reading, group.first_offset) for group in recorded]
+        places = [ReadFrom(group.provenance.reading, group.first_offset) for group in recorded]
         places += [ReadFrom(now, group.first_offset) for group in here.open.values()]
         return min(places, default=ReadFrom(now, here.next_offset))
 
@@ -224,7 +224,7 @@ class Recorded:
 
     def close(self, state: CoordinatorState, group: Group, fate: str) -> None:
         recorded = group.scores or group
-        if recorded.reading == self.readings.now:
+        if recorded.provenance.reading == self.readings.now:
             self.recording.close(recorded)
         is_counted = fate == "evaluated"
         if is_counted:

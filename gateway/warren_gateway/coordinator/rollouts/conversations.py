@@ -119,7 +119,7 @@ def _ended(
 
 
 def _task(config: TrainConfig, sft: SftConfig, group: Group) -> TaskRef:
-    learned = TaskRef(split=sft.split, index=group.task_index, order_seed=config.seed)
+    learned = TaskRef(split=sft.split, index=group.task.index, order_seed=config.seed)
     if sft.evaluation_split is None or not is_held_out(config, group):
         return learned
     evaluated = {"split": sft.evaluation_split, "num_samples": sft.evaluation_rows}

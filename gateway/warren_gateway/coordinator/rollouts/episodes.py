@@ -22,6 +22,7 @@ from warren_gateway.coordinator.rollouts.outcomes import count, outcomes
 from warren_gateway.coordinator.rollouts.starting import deadline_s, episode_s, policy
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.coordinator.state.group_parts import PlayedTask
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.position import Position
@@ -90,8 +91,7 @@ def _admit(
         number=state.rollouts.next_group,
         purpose=purpose,
         environment=environment,
-        task_index=task.task_index,
-        level=task.level,
+        task=PlayedTask(task.task_index, task.level),
         min_version=policy(state, purpose).min_version,
         deadline_s=deadline_s(state, environment),
         attempts=[1] * n_members,
@@ -118,7 +118,7 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
         group_rewards.set_aside(group, item, position)
         return _compared(state, group)
     if isinstance(item.outcome, Failed):
-        if group.excuses(item.outcome):
+        if group.interruption.excuses(item.outcome):
             return None  # it starts anew when its time is up, or somebody is there again
         if group.scores is None or item.spec.member in group.scores.ended:
             failure_limits.note_failures(state, group.environment, item.outcome)
@@ -154,13 +154,13 @@ def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
         is_away = is_unsampled or group.environment in state.rollouts.unhosted
         is_due = group.deadline_s <= state.now_s
         if not is_away:
-            group.away_since_s = None
-        if not (is_away or is_due or group.is_postponed) or group.is_complete:
+            group.interruption.away_since_s = None
+        if not (is_away or is_due or group.interruption.is_postponed) or group.is_complete:
             continue
-        group.was_interrupted |= is_away
+        group.interruption.was_interrupted |= is_away
         if is_away and (is_due or _is_away_for_long(state, group)):
             _postpone(state, group)
-        elif not is_away and (group.is_postponed or group.was_interrupted):
+        elif not is_away and group.interruption.is_excused:
             _restart(state, group, group.excuse())
         elif is_due and _fails_by_deadline(state, group):
             decided.append(group)
@@ -175,13 +175,13 @@ def _may_expire(rollouts: RolloutState, now_s: float, *, is_sampled: bool) -> bo
 
 
 def _is_away_for_long(state: CoordinatorState, group: Group) -> bool:
-    if group.away_since_s is None:
-        group.away_since_s = state.now_s
-    return state.now_s - group.away_since_s >= IDLE_S
+    if group.interruption.away_since_s is None:
+        group.interruption.away_since_s = state.now_s
+    return state.now_s - group.interruption.away_since_s >= IDLE_S
 
 
 def _postpone(state: CoordinatorState, group: Group) -> None:
-    group.is_postponed = True
+    group.interruption.is_postponed = True
     group_rewards.begin_time(state, group)
 
 
@@ -225,7 +225,7 @@ def start_all_again(rollouts: RolloutState, now_s: float) -> None:
 def recall(state: CoordinatorState) -> None:
     """Nobody needs what is in flight now; its groups stay, and their members start again later."""
     for group in state.rollouts.groups.values():
-        group.was_interrupted = True
+        group.interruption.was_interrupted = True
         _cancel(state, group)
 
 
@@ -233,7 +233,7 @@ def start_recalled(rollouts: RolloutState) -> None:
     """The next decision starts again what was interrupted."""
     rollouts.is_away = True
     for group in rollouts.groups.values():
-        group.is_postponed = not group.is_complete
+        group.interruption.is_postponed = not group.is_complete
 
 
 def reprieve(rollouts: RolloutState, until_s: float) -> None:

@@ -48,15 +48,16 @@ def set_aside(group: Group, item: EpisodeEnded, position: Position) -> None:
     """The member has ended, and waits for the others; until it was compared no ending of it counts."""
     if group.first_offset is None:
         group.first_offset = position.offset
-    group.unscored[item.spec.member] = item
+    group.comparison.unscored[item.spec.member] = item
 
 
 def count(state: CoordinatorState, group: Group, item: EpisodeEnded, position: Position) -> None:
     """Note an ending that holds what a comparison gave; all of them count with the last one."""
     assert item.compared_by is not None
-    endings = group.comparisons.setdefault(item.compared_by, {})
+    comparison = group.comparison
+    endings = comparison.told.setdefault(item.compared_by, {})
     endings[item.spec.member] = item, position
-    if group.playing or endings.keys() != group.unscored.keys():
+    if group.playing or endings.keys() != comparison.unscored.keys():
         return
     for each, place in endings.values():
         state.rollouts.groups.note_ending(group, each, place, max_attempts=0)
@@ -64,15 +65,16 @@ def count(state: CoordinatorState, group: Group, item: EpisodeEnded, position: P
 
 def go_on(state: CoordinatorState, group: Group) -> None:
     """Ask for the rewards of a group of which nobody plays any more, unless that was done."""
-    is_void = group_policy.is_decided(state.config, group)
-    if group.unscored and not (group.playing or group.is_asked or group.is_told or is_void):
+    comparison = group.comparison
+    is_under_way = group.playing or comparison.is_asked or comparison.is_telling
+    if comparison.unscored and not (is_under_way or group_policy.is_decided(state.config, group)):
         _ask(state, group)
 
 
 def is_late(state: CoordinatorState, group: Group) -> None:
     """No answer came in time."""
-    if group.is_told:  # its endings are on their way from the store
-        group.is_told = False
+    if group.comparison.is_telling:  # its endings are on their way from the store
+        group.comparison.is_telling = False
         return begin_time(state, group)
     episode_s = starting.episode_s(state.config, group.environment)
     _fail(state, group, timed_out(episode_s))
@@ -81,21 +83,21 @@ def is_late(state: CoordinatorState, group: Group) -> None:
 def absorb(state: CoordinatorState, item: GroupScored) -> Group | None:
     """An env worker has compared the members; the group if that decides what becomes of it."""
     group = state.rollouts.groups.get(item.spec.group)
-    if group is None or group.is_told or group.playing or not group.unscored:
+    if group is None or group.playing or not group.comparison.is_awaited:
         return None
     if isinstance(item.outcome, Failed):
-        if item.envelope.attempt != group.n_scorings:
+        if item.envelope.attempt != group.comparison.n_requests:
             return None
         _fail(state, group, item.outcome)
-    elif {each.member for each in item.outcome.members} == group.unscored.keys():
+    elif {each.member for each in item.outcome.members} == group.comparison.unscored.keys():
         _tell(state, group, item, item.outcome.members)
     return group if group_policy.is_decided(state.config, group) else None
 
 
 def _ask(state: CoordinatorState, group: Group) -> None:
-    group.n_scorings += 1
-    group.is_asked = True
-    items = [group.unscored[member] for member in sorted(group.unscored)]
+    group.comparison.n_requests += 1
+    group.comparison.is_asked = True
+    items = [group.comparison.unscored[member] for member in sorted(group.comparison.unscored)]
     n_bytes = sum(m.size_bytes for item in items for m in item.transcript.messages)
     if n_bytes > MAX_WORDS_BYTES:
         reason = f"the messages of its members add up to {n_bytes} bytes; {MAX_WORDS_BYTES} can be compared"
@@ -106,7 +108,7 @@ def _ask(state: CoordinatorState, group: Group) -> None:
         envelope=Envelope(
             run=state.run,
             episode=as_episode(group),
-            attempt=group.n_scorings,
+            attempt=group.comparison.n_requests,
             deadline_s=group.deadline_s,
         ),
         spec=_spec(state, items[0].spec),
@@ -148,12 +150,12 @@ def begin_time(state: CoordinatorState, group: Group) -> None:
 def _fail(state: CoordinatorState, group: Group, failure: Failed) -> None:
     """Ask again, or give all up that were to be compared: what one is worth without the others nobody knows."""
     n_attempts = group_policy.max_attempts(state.config, group)
-    failure_limits.note_failures(state, group.environment, failure, len(group.unscored))
-    if failure.retryable and group.n_scorings < n_attempts:
+    failure_limits.note_failures(state, group.environment, failure, len(group.comparison.unscored))
+    if failure.retryable and group.comparison.n_requests < n_attempts:
         return _ask(state, group)
     final = failure.model_copy(update={"retryable": False})
-    for member in list(group.unscored):
-        del group.unscored[member]
+    for member in list(group.comparison.unscored):
+        del group.comparison.unscored[member]
         state.rollouts.groups.note_failure(group, member, final, max_attempts=0)
 
 
@@ -164,10 +166,10 @@ def _failed(reason: str) -> Failed:
 def _tell(
     state: CoordinatorState, group: Group, answer: GroupScored, rewards: tuple[MemberReward, ...]
 ) -> None:
-    group.is_told = True
+    group.comparison.is_telling = True
     begin_time(state, group)
     by = answer.envelope.id
-    endings = [compared(group.unscored[each.member], each, by) for each in rewards]
+    endings = [compared(group.comparison.unscored[each.member], each, by) for each in rewards]
     state.change.send(recording(state.run, state.config), *endings)
 
 

@@ -24,8 +24,8 @@ def outcomes(state: CoordinatorState, group: Group, fate: str) -> list[dict[str,
 def count(state: CoordinatorState, group: Group) -> None:
     """Only once it is closed: the endings of open groups are read again after a takeover."""
     rollouts, used = state.rollouts, state.change.used
-    used.sampling_gpu_s += group.sampling_gpu_s
-    used.n_tokens_sampled += group.n_sampled
+    used.sampling_gpu_s += group.use.sampling_gpu_s
+    used.n_tokens_sampled += group.use.n_sampled
     used.n_episodes += len(group.completed)
     rollouts.n_episodes += len(group.completed)
     for failure in group.failures.values():
@@ -61,6 +61,6 @@ def _outcome(group: Group, member: int) -> dict[str, Any]:
         outcome |= {"failure": failure.kind.value, "reason": failure.reason}
     if (position := group.counted.get(member)) is not None:
         outcome["position"] = int(position)
-    if group.task is not None and group.scores is not None:
-        outcome |= {"task": group.task, "recorded": group.scores.episode(member)}
+    if group.provenance.task_key is not None and group.scores is not None:
+        outcome |= {"task": group.provenance.task_key, "recorded": group.scores.episode(member)}
     return outcome

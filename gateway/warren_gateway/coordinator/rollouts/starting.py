@@ -152,12 +152,12 @@ def _task(state: CoordinatorState, group: Group, environment: EnvironmentConfig)
     split = environment.splits.get(name, SplitConfig())
     task = TaskRef(
         split=name,
-        index=group.task_index,
+        index=group.task.index,
         order_seed=state.config.seed,
         shuffle=split.shuffle,
         num_samples=split.num_samples,
         task_ids=split.task_ids,
-        level=group.level,
+        level=group.task.level,
     )
     if environment.dataset is None:
         return task
@@ -210,7 +210,7 @@ def _split(environment: EnvironmentConfig, purpose: EpisodePurpose) -> str:
 
 def seed_of(run_seed: int, group: Group) -> int:
     """The same for all members of a group, and for the same task of the same run config."""
-    what = f"{run_seed}/{group.purpose}/{group.environment}/{group.task_index}"
+    what = f"{run_seed}/{group.purpose}/{group.environment}/{group.task.index}"
     return int.from_bytes(hashlib.blake2b(what.encode(), digest_size=7).digest())
 
 
@@ -250,7 +250,7 @@ def _ending(
 ) -> EpisodeEnded | None:
     """None where an env worker is to say how it ends."""
     if (item := recorded.ended.get(member)) is None:
-        return _told(state, group, recorded.lost[member], member)
+        return _told(state, group, recorded.provenance.lost[member], member)
     if not state.config.is_scored:
         return _told(state, group, item, member)
     failure = why_not(state, recorded, item)

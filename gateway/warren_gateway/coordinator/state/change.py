@@ -159,9 +159,9 @@ class Change:
                         "id": group.id,
                         "is_open": False,
                         "outcomes": outcomes,
-                        "task_number": group.task_number,
-                        "task_id": group.task_id,
-                        "category": group.category,
+                        "task_number": group.task.number,
+                        "task_id": group.task.id,
+                        "category": group.task.category,
                     }
                     for group, outcomes in self.closed
                 ],
@@ -224,8 +224,8 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
         "number": group.number,
         "purpose": group.purpose.value,
         "environment": group.environment,
-        "task_index": group.task_index,
-        "level": group.level,
+        "task_index": group.task.index,
+        "level": group.task.level,
         "evaluation": group.evaluation,
         "n_members": group.n_members,
         "min_version": group.min_version,
@@ -240,13 +240,13 @@ def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> 
     """Of another run's group, or of the own one that stands for it in an evaluation."""
     is_own = group.scores is not None
     return _group_row(group, run_id) | {
-        "id": group.id if is_own else replayed_id(run_id, group.id, group.reading.epoch),
+        "id": group.id if is_own else replayed_id(run_id, group.id, group.provenance.reading.epoch),
         "deadline_s": 0.0,
         "is_open": False,
         "outcomes": outcomes,
-        "task_number": group.task_number,
-        "task_id": group.task_id,
-        "category": group.category,
+        "task_number": group.task.number,
+        "task_id": group.task.id,
+        "category": group.task.category,
     }
 
 

@@ -8,27 +8,21 @@ Attempts during which no worker was there, or no coordinator, and that then ran 
 they get a number, but count for nothing.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from warren_gateway.coordinator.state.group_parts import (
+    Comparison,
+    GroupUse,
+    Interruption,
+    PlayedTask,
+    Provenance,
+)
 from warren_gateway.position import Position
 from warren_schemas.episode import Completed, EpisodeEnded, EpisodePurpose, Failed, FailureKind
-from warren_schemas.ids import EpisodeId, GroupId, MessageId
+from warren_schemas.ids import EpisodeId, GroupId
 
 _OBJECTS_BYTES = 8 * 1024
 """An episode without its tokens and texts."""
-
-
-class Reading(NamedTuple):
-    """One of the times that a replay goes through a recording."""
-
-    epoch: int = 0
-    recording: int = 0
-    """Its number among those that are replayed."""
-
-
-FIRST_READING = Reading()
 
 
 @dataclass(slots=True)
@@ -37,7 +31,7 @@ class Group:
     number: int
     purpose: EpisodePurpose
     environment: int
-    task_index: int
+    task: PlayedTask
     min_version: int
     deadline_s: float
     attempts: list[int]
@@ -45,52 +39,17 @@ class Group:
     failures: dict[int, Failed] = field(default_factory=dict[int, Failed])
     counted: dict[int, Position] = field(default_factory=dict[int, Position])
     """Where the ending of each member stands that counts; none for a member that never ended, or was not compared."""
-    excused: Counter[int] = field(default_factory=Counter[int])
-    """By member. Not stored: after a takeover they count, which costs at most as many attempts."""
-    was_interrupted: bool = False
-    """For a part of this attempt nobody could play it, or nobody drove the run."""
-    is_postponed: bool = False
-    """Its deadline passed while nobody could play it: it starts anew once somebody can."""
-    away_since_s: float | None = None
-    """Since when nobody can play it."""
-    level: int | None = None
-    """Of its task, where the run has a curriculum of levels."""
     evaluation: int | None = None
     """Number of the run's evaluation that it is part of."""
-    task_number: int | None = None
-    """Which task of its split's data it plays; None where that is not known, or the environment makes its own."""
-    task_id: str | None = None
-    """What the environment calls its task."""
-    category: str | None = None
-    """Of its task, as the environment says."""
-    recorded_fates: set[str] = field(default_factory=set[str])
-    """What became of those that ended, in the run that recorded them; empty of an own group."""
-    reading: Reading = FIRST_READING
-    """In which another run's group was read."""
     scores: "Group | None" = None
     """The recorded group whose episodes are scored anew, or evaluated. Nothing of the group that does it is stored before
     its evaluation has counted it."""
-    lost: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
-    """Of a recorded group, the endings of the members that failed."""
-    task: str | None = None
-    """Of a recorded group that is evaluated, which task it is in every evaluation (`evaluations.task_keys`)."""
-    unscored: dict[int, EpisodeEnded] = field(default_factory=dict[int, EpisodeEnded])
-    """Members that ended well and are in flight until they are compared with the others (`group_rewards`)."""
-    comparisons: dict[MessageId, dict[int, tuple[EpisodeEnded, Position]]] = field(
-        default_factory=dict[MessageId, dict[int, tuple[EpisodeEnded, Position]]]
-    )
-    """By the answer that gave their rewards, endings of these members that were read."""
-    n_scorings: int = 0
-    """How often that was asked for. Not stored, like the two that follow."""
-    is_asked: bool = False
-    is_told: bool = False
-    """What they are worth is on its way to the run's stream."""
     first_offset: int | None = None
     """Offset of the first stream message that holds one of its endings."""
-    sampling_gpu_s: float = 0.0
-    """Of all attempts whose endings were read."""
-    n_sampled: int = 0
-    """Tokens, of these."""
+    comparison: Comparison = field(default_factory=Comparison)
+    interruption: Interruption = field(default_factory=Interruption)
+    provenance: Provenance = field(default_factory=Provenance)
+    use: GroupUse = field(default_factory=GroupUse)
     _oldest_version: int | None = None
 
     @property
@@ -113,7 +72,7 @@ class Group:
     @property
     def playing(self) -> list[int]:
         """Members of which nobody knows yet how they end."""
-        return [m for m in self.missing if m not in self.unscored]
+        return [m for m in self.missing if m not in self.comparison.unscored]
 
     @property
     def own_failures(self) -> dict[int, Failed]:
@@ -163,9 +122,9 @@ class Group:
         """What an attempt has cost, whatever came of it."""
         if item.is_compared:
             return  # it was told before
-        self.sampling_gpu_s += item.transcript.times.sampling_gpu_s
+        self.use.sampling_gpu_s += item.transcript.times.sampling_gpu_s
         if self.purpose is not EpisodePurpose.DEMONSTRATE:
-            self.n_sampled += item.transcript.n_sampled
+            self.use.n_sampled += item.transcript.n_sampled
 
     def expects(self, item: EpisodeEnded) -> bool:
         """Whether this ending is news."""
@@ -173,7 +132,7 @@ class Group:
         return (
             member < self.n_members
             and not self.has_ended(member)
-            and (item.is_compared == (member in self.unscored))
+            and (item.is_compared == (member in self.comparison.unscored))
             and item.envelope.attempt == self.attempts[member]
         )
 
@@ -182,8 +141,8 @@ class Group:
         member = item.spec.member
         if self.first_offset is None:
             self.first_offset = position.offset
-        self._note_task(item)
-        self.unscored.pop(member, None)
+        self.task.note(item.transcript)
+        self.comparison.unscored.pop(member, None)
         if isinstance(item.outcome, Completed):
             self.ended[member] = item
         elif self.fail(member, item.outcome, max_attempts=max_attempts):
@@ -191,18 +150,12 @@ class Group:
         self.counted[member] = position
         return False
 
-    def _note_task(self, item: EpisodeEnded) -> None:
-        """All members play the same one; what failed before it began doesn't know it."""
-        if self.task_number is None:
-            self.task_number = item.transcript.task_number
-        if self.task_id is None:
-            self.task_id = item.transcript.task_id
-        if self.category is None:
-            self.category = item.transcript.category
-
     def fail(self, member: int, failure: Failed, *, max_attempts: int) -> bool:
         """Note a failure; True when the member must be started again."""
-        if failure.retryable and self.attempts[member] - self.excused[member] < max_attempts:
+        if (
+            failure.retryable
+            and self.attempts[member] - self.interruption.n_excused[member] < max_attempts
+        ):
             self.attempts[member] += 1
             return True
         self.failures[member] = failure
@@ -210,18 +163,11 @@ class Group:
 
     def excuse(self) -> list[int]:
         """The members that are played get another attempt that counts for nothing; these members."""
-        self.n_scorings -= self.is_asked
-        self.is_postponed = self.was_interrupted = self.is_asked = False
-        self.away_since_s = None
+        self.comparison.withdraw()
+        self.interruption.end(self.playing)
         for member in self.playing:
             self.attempts[member] += 1
-            self.excused[member] += 1
         return self.playing
-
-    def excuses(self, failure: Failed) -> bool:
-        """Whether this says nothing but that nobody was there in time."""
-        is_late = self.was_interrupted and failure.kind is FailureKind.DEADLINE
-        return self.is_postponed or is_late
 
 
 def timed_out(episode_s: float) -> Failed:

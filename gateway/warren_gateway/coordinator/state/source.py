@@ -7,7 +7,8 @@ Generic over the state that it works on, so that the state can hold one without 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from warren_gateway.coordinator.state.groups import Group, Reading
+from warren_gateway.coordinator.state.group_parts import Reading
+from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_schemas.episode import EpisodePurpose

@@ -52,7 +52,7 @@ def note(state: CoordinatorState, group: Group) -> None:
     curriculum = state.config.environment_of(group.environment).curriculum
     if curriculum is None or group.purpose is not EpisodePurpose.TRAIN:
         return
-    place = group.level if curriculum.over == "levels" else group.task_index
+    place = group.task.level if curriculum.over == "levels" else group.task.index
     rewards = [outcome.reward for _, outcome in group.completed]
     if not rewards or place is None or place >= curriculum.n:
         return

@@ -39,7 +39,7 @@ def _tags(
         "learnability": fmean(learnability.learnability(rates)),
         "tried_frac": fmean(n > 0 for n in known.played),
     }
-    levels = [group.level for group in groups if group.level is not None]
+    levels = [group.task.level for group in groups if group.task.level is not None]
     if levels:
         found["level"] = fmean(levels)
     if curriculum.over == "levels" and curriculum.n <= MOST_LEVELS_SHOWN:
