@@ -1,5 +1,6 @@
 """Servers that all suites share: one node and one database server for each test session."""
 
+import gc
 import signal
 from collections.abc import Generator
 
@@ -19,6 +20,9 @@ __all__ = [
     "store_template",
 ]
 
+# A suite of thousands of tests is no garbage: nothing is looked for while it is collected, nor in it while it runs.
+gc.disable()
+
 # In the background of a script we would ignore Ctrl-C, and so would every program that we start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -30,6 +34,11 @@ settings.register_profile(
 settings.load_profile("warren")
 
 share_compiled()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -131,12 +131,14 @@ class ForkServer:
 
 
 def main() -> None:
+    gc.disable()  # what is imported is no garbage
     connection = inherited_socket()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
     for module in sys.argv[1:]:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # the collector would write to what forks share
+    gc.enable()
     order = ForkServer(connection).serve()
     if order is not None:
         importlib.import_module(order.module).main()
