@@ -18,7 +18,7 @@ from sqlmodel import Session, create_engine, select
 from tests.support.databases import memory_engine
 
 from warren_gateway.coordinator import answering, decisions, job, records, trainer_lease
-from warren_gateway.coordinator.replaying.counted import counted_places
+from warren_gateway.coordinator.replaying.counted import Counted, counted_places
 from warren_gateway.coordinator.replaying.files import Files
 from warren_gateway.coordinator.replaying.recording import Recording
 from warren_gateway.coordinator.replaying.source import Recorded
@@ -508,6 +508,12 @@ class ReplayWorld(World):
     is_recorder_going: bool = False
     files: Files | None = None
     """Which are replayed, and no stream."""
+    counted: dict[tuple[RunId, int], Counted] = field(
+        default_factory=dict[tuple[RunId, int], Counted]
+    )
+    """What was asked of the store, by recorder and offset."""
+    ends: dict[str, int | None] = field(default_factory=dict[str, int | None])
+    """Likewise, by recording."""
 
     @classmethod
     def of(cls, world: World, rng: random.Random, **changes: Any) -> "ReplayWorld":
@@ -546,9 +552,7 @@ class ReplayWorld(World):
         start = recording.read_from if isinstance(recording.read_from, int) else 0
         if self.source.wants_more(self.state) and start < len(stream):
             items = [stream[start]]
-            with Session(self.engine) as session:
-                counted = counted_places(session, recording.recorder, items, start)
-            assert counted is not None
+            counted = self._counted(recording.recorder, items, start)
             decisions.absorb_recorded(self.state, Message.of(items, start, counted))
         super().read_mail()
 
@@ -559,9 +563,22 @@ class ReplayWorld(World):
             message = next(files.messages(recording.read_from), nothing)
             decisions.absorb_recorded(self.state, message)
 
+    def _counted(self, recorder: RunId, items: list[EpisodeEnded], start: int) -> Counted:
+        """The recorder has ended, so no answer changes."""
+        if (recorder, start) not in self.counted:
+            with Session(self.engine) as session:
+                counted = counted_places(session, recorder, items, start)
+            assert counted is not None
+            self.counted[recorder, start] = counted
+        return self.counted[recorder, start]
+
     def _end(self) -> int | None:
-        with Session(self.engine) as session:
-            return records.end_of_recording(session, self.source.recording)
+        recording = self.source.recording
+        known = f"{recording.recorder} {recording.origin} {recording.start}"
+        if known not in self.ends:
+            with Session(self.engine) as session:
+                self.ends[known] = records.end_of_recording(session, recording)
+        return self.ends[known]
 
 
 def loss_at(weights: str, op: Forward) -> dict[str, float]:
