@@ -89,11 +89,21 @@ class RunActor:
         """The client of the run's model has asked for something."""
         self._mailbox.wake(has_requests=True)
 
-    def notice_wishes(self, renewed: Renewed) -> None:
+    def notice_requests(self, renewed: Renewed) -> None:
         """What the owner wants and the scheduler says, as every renewal of the lease tells it."""
         seen = self._state.observed
-        told = renewed.is_cancel_requested, renewed.wish, renewed.given_up, renewed.limits_number
-        known = seen.is_cancel_requested, seen.wish, seen.given_up, self._state.limits_number
+        told = (
+            renewed.is_cancel_requested,
+            renewed.stop_request,
+            renewed.given_up,
+            renewed.limits_number,
+        )
+        known = (
+            seen.is_cancel_requested,
+            seen.stop_request,
+            seen.given_up,
+            self._state.limits_number,
+        )
         if told != known or (renewed.is_admitted and not self._state.lease.is_admitted):
             self.notify()
 
@@ -115,7 +125,7 @@ class RunActor:
         decisions.stand_still(self._state, self._registry.alive)
         await self._commit()
         if not self._state.is_over and (await self._mailbox.take(RETRY_S)).is_control_changed:
-            await self._look_for_wishes()
+            await self._look_for_requests()
 
     async def _work(self) -> None:
         state = self._state
@@ -185,7 +195,7 @@ class RunActor:
         mail = await self._mailbox.take(nap_s)
         self._notice_sleep()
         if mail.is_control_changed:
-            await self._look_for_wishes()
+            await self._look_for_requests()
         if self._state.is_clients:
             await looking.look(self._state, self._retrying.transact, mail)
         if mail.is_recorder_changed:
@@ -239,18 +249,18 @@ class RunActor:
                 lambda session: records.end_of_recording(session, read)
             )
 
-    async def _look_for_wishes(self) -> None:
+    async def _look_for_requests(self) -> None:
         state = self._state
-        wishes = await self._retrying.read(
-            lambda session: records.wishes_of(session, state.run, state.limits_number)
+        requests = await self._retrying.read(
+            lambda session: records.requests_of(session, state.run, state.limits_number)
         )
-        state.observed.is_cancel_requested = wishes.is_cancel_requested
-        state.observed.wish = wishes.wish
-        state.observed.given_up = wishes.given_up
-        state.observed.served = wishes.served
-        if wishes.limits is not None:
-            state.take_limits(wishes.limits, wishes.limits_number)
-        job.note_admission(state, wishes.is_admitted)
+        state.observed.is_cancel_requested = requests.is_cancel_requested
+        state.observed.stop_request = requests.stop_request
+        state.observed.given_up = requests.given_up
+        state.observed.served = requests.served
+        if requests.limits is not None:
+            state.take_limits(requests.limits, requests.limits_number)
+        job.note_admission(state, requests.is_admitted)
 
     async def _commit(self) -> None:
         change = self._state.take_change()

@@ -4,7 +4,14 @@ Pure: a function of the state, which holds the time and all that was seen; every
 the state and in `state.change`, but for the ids of new groups and messages. A stage's `advance` may be called at any time.
 """
 
-from warren_gateway.coordinator import ending, idle_trainer, moving, trainer_lease, waiting, wishes
+from warren_gateway.coordinator import (
+    ending,
+    idle_trainer,
+    moving,
+    stopping,
+    trainer_lease,
+    waiting,
+)
 from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import (
     checkpointing,
@@ -73,23 +80,23 @@ def decide(state: CoordinatorState, alive: Alive) -> None:
     if isinstance(state.source, Recorded) and not state.is_over:
         state.source.go_on(state)
     without_worker = waiting.unhosted(state, alive)
-    episodes.begin_decision(state.rollouts, wishes.unhosted(state, without_worker))
+    episodes.begin_decision(state.rollouts, stopping.unhosted(state, without_worker))
     if state.is_over:
         return
     if (why := _reason_to_end(state)) is not None:
         return ending.end(state, *why)
-    wishes.obey(state)
-    episodes.begin_decision(state.rollouts, wishes.unhosted(state, without_worker))
-    wishes.note_opened(state)
+    stopping.carry_out(state)
+    episodes.begin_decision(state.rollouts, stopping.unhosted(state, without_worker))
+    stopping.note_opened(state)
     if not state.is_over:
         _expire(state, alive)
-    if isinstance(state.source, Recorded) and not (state.is_over or wishes.is_finishing(state)):
+    if isinstance(state.source, Recorded) and not (state.is_over or stopping.is_finishing(state)):
         state.source.score(state)
-    if not state.is_over and not wishes.is_paused(state):
+    if not state.is_over and not stopping.is_paused(state):
         loading.note(state, alive(WorkerRole.TRAINER))
         waiting.report(state, alive)
         idle_trainer.release_if_idle(state)
-        moving.move_if_drained(state, alive, is_still=wishes.is_still(state))
+        moving.move_if_drained(state, alive, is_still=stopping.is_still(state))
     while not state.is_over:
         has_moved = _advance(state)
         if not steps.settle(state) and not has_moved:
@@ -100,13 +107,13 @@ def stand_still(state: CoordinatorState, alive: Alive) -> None:
     """Nothing but what can be decided without the rows of its data sets: that it waits for them, or ends."""
     if (why := _reason_to_end(state)) is not None:
         ending.end(state, *why)
-    elif not wishes.is_paused(state):
+    elif not stopping.is_paused(state):
         waiting.report(state, alive)
 
 
 def _reason_to_end(state: CoordinatorState) -> tuple[RunState, str] | None:
-    if state.observed.is_cancel_requested or wishes.is_for_nobody(state):
-        return RunState.CANCELLED, wishes.who_cancels(state)
+    if state.observed.is_cancel_requested or stopping.is_for_nobody(state):
+        return RunState.CANCELLED, stopping.who_cancels(state)
     reason = (
         waiting.given_up(state)
         or trainer_lease.reason_to_end(state.lease, state.learning.ops.answered)
@@ -123,7 +130,7 @@ def wants_trainer(state: CoordinatorState, alive: Alive) -> bool:
     While the broker is away nobody can be heard, and the holder's lease goes on. A model that has a
     trainer to itself waits for its environments first: others can use the trainer meanwhile.
     """
-    if state.is_over or state.observed.is_cancel_requested or wishes.is_paused(state):
+    if state.is_over or state.observed.is_cancel_requested or stopping.is_paused(state):
         return False
     if state.observed.is_broker_away:
         trainer_lease.still_held(state)
@@ -149,7 +156,7 @@ def next_deadline_s(state: CoordinatorState) -> float:
 def _next_request_check_s(state: CoordinatorState) -> float | None:
     if not state.is_clients:
         return None
-    stays = not (wishes.is_still(state) or wishes.is_finishing(state))
+    stays = not (stopping.is_still(state) or stopping.is_finishing(state))
     is_advancing = stays and state.stage.phase is Phase.TRAINING
     return requests.next_check_s(state, is_advancing=is_advancing)
 
@@ -170,9 +177,9 @@ def _complete(state: CoordinatorState, group: Group) -> None:
 
 def _advance(state: CoordinatorState) -> bool:
     """Do what this stage allows; True when the next stage began."""
-    if wishes.is_still(state):
+    if stopping.is_still(state):
         return False
-    if wishes.is_finishing(state) and (is_done := _advance_to_end(state)) is not None:
+    if stopping.is_finishing(state) and (is_done := _advance_to_end(state)) is not None:
         return is_done
     match state.stage.phase:
         case Phase.OPENING:
@@ -196,7 +203,7 @@ def _advance_to_end(state: CoordinatorState) -> bool | None:
     is_after = state.stage.when == "after" and not state.config.is_evaluation
     if is_after or state.stage.phase in (Phase.OPENING, Phase.CLOSING):
         return None
-    is_done = wishes.advance_to_end(state)
+    is_done = stopping.advance_to_end(state)
     if is_done:
         _next_stage(state)
     return is_done

@@ -41,7 +41,7 @@ class Mail:
     recorded_claims: Sequence[Claim[EpisodeEnded]] = ()
     """Of a message that came from a stream."""
     is_control_changed: bool = False
-    """The run's row may hold a new wish (cancellation)."""
+    """The run's row may hold a new request (cancellation)."""
     has_requests: bool = False
     """The client of the run's model has asked for something."""
     is_recorder_changed: bool = False

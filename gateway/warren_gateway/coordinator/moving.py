@@ -18,7 +18,7 @@ Alive = Callable[[WorkerRole | None], Sequence[Heartbeat]]
 
 def move_if_drained(state: CoordinatorState, alive: Alive, *, is_still: bool) -> None:
     """To be called with every decision: the first one saves, one of the next gives the lease back. A run that is
-    still (`wishes`) leaves the trainer by itself."""
+    still (`stopping`) leaves the trainer by itself."""
     lease = state.lease
     if is_still or not _is_to_leave(state, alive(WorkerRole.TRAINER)):
         lease.leaves_after_op = None

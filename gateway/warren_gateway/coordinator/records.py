@@ -32,10 +32,10 @@ from warren_gateway.datasets.stored import splits_of
 from warren_gateway.position import Position
 from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
 from warren_gateway.runs.streams import recording
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import GroupRow, JobRow, Model, OpRow, Run
 from warren_gateway.usage.counting import count
-from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import ClientSource, LimitsConfig, RecordedSource, TrainConfig
 from warren_schemas.events import RunState
@@ -47,9 +47,9 @@ CLOCK_SKEW_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class RunRequests:
     is_cancel_requested: bool
-    wish: Wish | None
+    stop_request: StopRequest | None
     limits_number: int
     limits: LimitsConfig | None
     """Where they are others than those of the number that was asked with."""
@@ -174,13 +174,13 @@ def _consumed(session: Session, run_id: str) -> dict[int, set[GroupId]]:
     return consumed
 
 
-def wishes_of(session: Session, run_id: RunId, limits_number: int) -> Wishes:
+def requests_of(session: Session, run_id: RunId, limits_number: int) -> RunRequests:
     """What others than the coordinator have written of the run, which knows the limits of this number."""
     run = session.get_one(Run, run_id)
     is_changed = run.limits_number != limits_number
-    return Wishes(
+    return RunRequests(
         is_cancel_requested=run.is_cancel_requested,
-        wish=Wish(run.wish) if run.wish else None,
+        stop_request=StopRequest(run.stop_request) if run.stop_request else None,
         limits_number=run.limits_number,
         limits=TrainConfig.model_validate(run.config).limits if is_changed else None,
         given_up=run.given_up,

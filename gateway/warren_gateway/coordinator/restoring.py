@@ -12,8 +12,8 @@ from warren_gateway.coordinator.state.open_groups import OpenGroups
 from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import GroupRow, Model, Run
-from warren_gateway.wish import Wish
 from warren_schemas.config import TrainConfig
 from warren_schemas.episode import EpisodePurpose
 from warren_schemas.events import RunState
@@ -47,12 +47,12 @@ def restore(
         waiting=WaitingState(reason=run.waiting_for, since_s=run.waiting_since_s),
         observed=Observed(
             is_cancel_requested=run.is_cancel_requested,
-            wish=Wish(run.wish) if run.wish else None,
+            stop_request=StopRequest(run.stop_request) if run.stop_request else None,
             given_up=run.given_up,
         ),
         run_state=RunState(run.state),
         stage_number=progress.stage_number,
-        obeying=progress.obeying,
+        stopping=progress.stopping,
         limits_number=run.limits_number,
         n_reports=progress.n_reports,
         created_s=run.created_s,

@@ -69,7 +69,7 @@ class LimitsChanged(Exception):
 class Renewed:
     epoch: int
     is_cancel_requested: bool
-    wish: str | None
+    stop_request: str | None
     limits_number: int
     given_up: str | None
     is_admitted: bool
@@ -134,7 +134,7 @@ def _is_at_work() -> ColumnElement[bool]:
         col(Run.state).not_in(FINAL),
         or_(
             col(Run.is_cancel_requested),
-            col(Run.wish).is_not(None),
+            col(Run.stop_request).is_not(None),
             col(Run.given_up).is_not(None),
             ~exists(never_admitted),
         ),
@@ -172,7 +172,7 @@ def renew(
         col(Run.id),
         col(Run.epoch),
         col(Run.is_cancel_requested),
-        col(Run.wish),
+        col(Run.stop_request),
         col(Run.limits_number),
         col(Run.given_up),
     )
@@ -180,8 +180,8 @@ def renew(
     may_go = col(JobRow.run_id).in_(list(held)), col(JobRow.state) == "admitted"
     admitted = set(session.exec(select(JobRow.run_id).where(*may_go)))
     return {
-        RunId(run): Renewed(epoch, is_over, wish, limits_number, given_up, run in admitted)
-        for run, epoch, is_over, wish, limits_number, given_up in rows
+        RunId(run): Renewed(epoch, is_over, stop_request, limits_number, given_up, run in admitted)
+        for run, epoch, is_over, stop_request, limits_number, given_up in rows
     }
 
 

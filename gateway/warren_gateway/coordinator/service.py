@@ -166,7 +166,7 @@ class Coordinators:
                 log.warning("%s: another gateway has taken over", run)
                 holding.task.cancel()
             elif holding.actor is not None:
-                holding.actor.notice_wishes(lease)
+                holding.actor.notice_requests(lease)
 
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""

@@ -22,12 +22,12 @@ from warren_gateway.models.outcomes import Request
 from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
 from warren_gateway.models.space import within_space
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.statements import table
 from warren_gateway.store.tables import Model, RequestRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
-from warren_gateway.wish import Wish
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import encode
 from warren_schemas.control import RunChanged
@@ -159,10 +159,10 @@ def _require_open(run: Run) -> None:
     if (
         state is RunState.FINISHING
         or run.is_cancel_requested
-        or run.wish
+        or run.stop_request
         in (
-            Wish.FINISH,
-            Wish.SAVE_AND_CANCEL,
+            StopRequest.FINISH,
+            StopRequest.SAVE_AND_CANCEL,
         )
     ):
         raise ModelClosed("the model is being closed")

@@ -27,8 +27,8 @@ from warren_gateway.runs.verbs import (
     require_not_cancelled,
     told,
 )
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import JobRow, Run
-from warren_gateway.wish import Wish
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState
 from warren_schemas.http import SetRun
@@ -140,7 +140,7 @@ def _require_in_time(row: Run, before: TrainConfig, limits: Mapping[str, JsonVal
     if before.limits.steps == 0:
         why = f"Run {row.id} takes no steps of reinforcement learning, so {named} can't be set"
         raise WrongState(why, "Submit a run that trains, from its checkpoint if it has one.")
-    if row.state == RunState.FINISHING or row.wish == Wish.FINISH:
+    if row.state == RunState.FINISHING or row.stop_request == StopRequest.FINISH:
         why = f"Run {row.id} trains no more, so {named} can't be set"
         raise WrongState(
             why, "After its end a new run can go on from its checkpoint, with resume_from."

@@ -17,11 +17,11 @@ from sqlmodel import Session, col, or_, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.verbs import WrongState, locked, require_going, told
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Run
-from warren_gateway.wish import Wish
 from warren_schemas.events import RunState
 from warren_schemas.http.runs import ClientLease
 from warren_schemas.ids import RunId
@@ -87,12 +87,12 @@ def end_lapsed(session: Session, attended_s: float) -> Sequence[str]:
         .where(col(Run.state).not_in(_LEFT_ALONE))
         .where(col(Run.client_until_s) < store_time_s(session))
         .where(col(Run.client_lease_s) <= attended_s)
-        .where(col(Run.wish).is_(None), col(Run.is_cancel_requested).is_(False))
+        .where(col(Run.stop_request).is_(None), col(Run.is_cancel_requested).is_(False))
         .where(or_(col(Run.on_disconnect) != CLOSE, col(Run.state) == RunState.QUEUED))
     )
     rows = session.exec(lapsed.with_for_update(skip_locked=True)).all()
     for row in rows:
-        row.wish = Wish.CLIENT_GONE
+        row.stop_request = StopRequest.CLIENT_GONE
         row.is_cancel_requested = row.state == RunState.QUEUED  # it has nothing to save
         told(session, row)
     return [row.id for row in rows]

@@ -11,11 +11,11 @@ from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import NoSuchRun, owned_run
 from warren_gateway.runs.submitting import require_queue_place
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Run
 from warren_gateway.usage.limits import OwnerLimits
-from warren_gateway.wish import Wish
 from warren_schemas.control import RunChanged
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState
@@ -40,7 +40,7 @@ class WrongState(Exception):
 
 
 def cancel(viewer: Viewer, run: str, save: bool, session: Session) -> Run:
-    """End it, at once or as soon as it is saved; of both wishes the first one is the stronger."""
+    """End it, at once or as soon as it is saved; of both requests the first one is the stronger."""
     row = locked(session, viewer, run)
     if row.state == RunState.CANCELLED:
         return row
@@ -48,7 +48,7 @@ def cancel(viewer: Viewer, run: str, save: bool, session: Session) -> Run:
     if not save or row.state in (RunState.QUEUED, RunState.PAUSED):  # nothing that is not saved
         row.is_cancel_requested = True
     elif not _is_being_cancelled(row):
-        row.wish = Wish.SAVE_AND_CANCEL
+        row.stop_request = StopRequest.SAVE_AND_CANCEL
     return told(session, row)
 
 
@@ -66,7 +66,7 @@ def finish(viewer: Viewer, run: str, session: Session) -> Run:
         why = f"Run {run} is paused"
         raise WrongState(why, f"`warren runs resume {run}` first, or `warren runs cancel {run}`.")
     if row.state != RunState.FINISHING:  # which is doing so by itself
-        row.wish = Wish.FINISH
+        row.stop_request = StopRequest.FINISH
     return told(session, row)
 
 
@@ -75,10 +75,10 @@ def pause(viewer: Viewer, run: str, session: Session) -> Run:
     row = locked(session, viewer, run)
     require_going(row)
     require_not_cancelled(row)
-    if row.wish == Wish.FINISH or row.state == RunState.FINISHING:
+    if row.stop_request == StopRequest.FINISH or row.state == RunState.FINISHING:
         why = f"Run {run} is finishing"
         raise WrongState(why, f"Wait for its end, or `warren runs cancel {run}`.")
-    row.wish = Wish.PAUSE
+    row.stop_request = StopRequest.PAUSE
     return told(session, row)
 
 
@@ -87,11 +87,11 @@ def resume(viewer: Viewer, run: str, limits: OwnerLimits, session: Session) -> R
     row = locked(session, viewer, run)
     require_going(row)
     require_not_cancelled(row)
-    if row.wish != Wish.PAUSE:
+    if row.stop_request != StopRequest.PAUSE:
         return row
     if row.state == RunState.PAUSED:
         require_queue_place(session, row.owner, limits)
-    row.wish = None
+    row.stop_request = None
     if row.client_lease_s is not None:
         row.client_until_s = store_time_s(session) + row.client_lease_s
     return told(session, row)
@@ -119,7 +119,10 @@ def require_not_cancelled(row: Run) -> None:
 
 
 def _is_being_cancelled(row: Run) -> bool:
-    return row.is_cancel_requested or row.wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)
+    return row.is_cancel_requested or row.stop_request in (
+        StopRequest.SAVE_AND_CANCEL,
+        StopRequest.CLIENT_GONE,
+    )
 
 
 def told(session: Session, row: Run) -> Run:

@@ -93,9 +93,9 @@ TOO_LATE: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"steps": 19}, "has taken 20 steps already"),
     ({"state": RunState.FINISHING}, {"steps": 500}, "trains no more, so limits.steps"),
     ({"state": RunState.FINISHING}, {"stop_at_reward": 0.1}, "limits.stop_at_reward"),
-    ({"wish": "finish"}, {"steps": 500}, "trains no more"),
+    ({"stop_request": "finish"}, {"steps": 500}, "trains no more"),
     ({"is_cancel_requested": True}, {"in_flight": 5}, "is being cancelled"),
-    ({"wish": "save_and_cancel"}, {"in_flight": 5}, "is being cancelled"),
+    ({"stop_request": "save_and_cancel"}, {"in_flight": 5}, "is being cancelled"),
     ({"state": RunState.FAILED}, {"in_flight": 5}, "has ended already"),
 ]
 

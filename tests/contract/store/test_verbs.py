@@ -52,16 +52,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "state", "wish", "why"), REFUSED)
+@pytest.mark.parametrize(("verb", "state", "stop_request", "why"), REFUSED)
 async def test_a_verb_that_makes_no_sense_is_409_and_changes_nothing(
-    gateway: Gateway, verb: str, state: RunState, wish: str | None, why: str
+    gateway: Gateway, verb: str, state: RunState, stop_request: str | None, why: str
 ) -> None:
     run = await gateway.submit()
-    await set_row(gateway, run, state=state, wish=wish)
+    await set_row(gateway, run, state=state, stop_request=stop_request)
     status, problem = await ask(gateway, run, verb)
     assert status == 409
     assert why in problem["message"]
-    assert (await row_of(gateway, run)).wish == wish
+    assert (await row_of(gateway, run)).stop_request == stop_request
 
 
 DONE = [
@@ -81,10 +81,10 @@ async def test_a_verb_is_noted_and_may_be_asked_for_again(
     gateway: Gateway, verb: str, state: RunState, before: str | None, after: str | None
 ) -> None:
     run = await gateway.submit()
-    await set_row(gateway, run, state=state, wish=before)
+    await set_row(gateway, run, state=state, stop_request=before)
     for _ in range(2):
         assert (await ask(gateway, run, verb))[0] == 200
-        assert (await row_of(gateway, run)).wish == after
+        assert (await row_of(gateway, run)).stop_request == after
 
 
 @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.PAUSED])
@@ -96,7 +96,7 @@ async def test_a_run_is_saved_first_where_there_is_something_to_save(
     assert (await ask(gateway, run, "cancel", save=True))[0] == 200
     row = await row_of(gateway, run)
     is_saved_already = state is RunState.PAUSED
-    assert (row.is_cancel_requested, row.wish == "save_and_cancel") == (
+    assert (row.is_cancel_requested, row.stop_request == "save_and_cancel") == (
         is_saved_already,
         not is_saved_already,
     )

@@ -119,13 +119,13 @@ async def test_the_gateway_that_is_left_archives_what_it_takes_over(
         await left.enter_async_context(serving(hub, private_postgres, tmp_path / "two", key))
         await leaving.aclose()
         await driven(store, run, after=epoch)
-        await store.transact(lambda session: wish_for_its_end(session, run))
+        await store.transact(lambda session: request_its_end(session, run))
         async with asyncio.timeout(PATIENCE_S):
             while not (tmp_path / "archive" / run / COMPLETE).exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
 
-def wish_for_its_end(session: Session, run: str) -> None:
+def request_its_end(session: Session, run: str) -> None:
     """As `cancel` does it, without telling any gateway."""
     session.get_one(Run, run).is_cancel_requested = True
 

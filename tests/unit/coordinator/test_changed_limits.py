@@ -29,9 +29,9 @@ def tell(world: World) -> None:
     """It hears of it, as the actor does."""
     state = world.state
     with Session(world.engine) as session:
-        wishes = records.wishes_of(session, state.run, state.limits_number)
-    if wishes.limits is not None:
-        state.take_limits(wishes.limits, wishes.limits_number)
+        requests = records.requests_of(session, state.run, state.limits_number)
+    if requests.limits is not None:
+        state.take_limits(requests.limits, requests.limits_number)
 
 
 def move(world: World) -> None:

@@ -37,9 +37,9 @@ from warren_gateway.models.owned import owned
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request
 from warren_gateway.models.viewing import shown
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import Checkpoint, JobRow, OpRow, OutboxRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS
-from warren_gateway.wish import Wish
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss
 from warren_schemas.control import Heartbeat, WorkerRole
@@ -567,7 +567,7 @@ def test_a_silent_client_that_waits_is_looked_at_now_and_then(world: World) -> N
 
 def test_a_gap_wakes_nobody_while_a_model_is_paused(world: World) -> None:
     world.ask(update(), 2)
-    world.state.observed.wish = Wish.PAUSE
+    world.state.observed.stop_request = StopRequest.PAUSE
     world.turn(after_s=GAP_S + 5)
     assert decisions.next_deadline_s(world.state) > world.now_s
 

@@ -11,8 +11,8 @@ from tests.unit.coordinator.world import World, config
 
 from warren_gateway.evaluations import scoring
 from warren_gateway.evaluations.samples import Sample, samples_of, task_key
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import EvaluationRow, GroupRow
-from warren_gateway.wish import Wish
 from warren_schemas.episode import Completed
 from warren_schemas.events import EvaluationCompleted, RunOutcome, RunState, StateChanged
 from warren_schemas.http import EvaluationState
@@ -127,7 +127,7 @@ def test_a_run_that_finishes_counts_what_has_ended() -> None:
         world.finish_episode()
     while world.n_read < len(world.stream):
         world.read_mail()
-    world.state.observed.wish = Wish.FINISH
+    world.state.observed.stop_request = StopRequest.FINISH
     world.drive(0.0)
     assert outcome(world) is RunOutcome.EVALUATED
     (row,) = rows(world)
@@ -144,7 +144,7 @@ def test_a_run_that_finishes_counts_what_has_ended() -> None:
 def test_one_that_finishes_before_any_episode_has_nothing_to_report() -> None:
     world = World(evaluation(), random.Random(1))
     world.decide()
-    world.state.observed.wish = Wish.FINISH
+    world.state.observed.stop_request = StopRequest.FINISH
     world.drive(0.0)
     assert (outcome(world), reports(world)) == (RunOutcome.EVALUATED, [])
     assert [row.state for row in rows(world)] == [EvaluationState.CUT_SHORT]
@@ -155,7 +155,7 @@ def test_one_that_its_run_goes_on_without_is_abandoned() -> None:
     world = World(settings, random.Random(1))
     while world.state.rollouts.evaluation is None:
         world.move()
-    world.state.observed.wish = Wish.FINISH
+    world.state.observed.stop_request = StopRequest.FINISH
     world.drive(0.0)
     assert [row.state for row in rows(world)] == ["abandoned", "complete"]
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.coordinator.world import MOST_MOVES, World, config
 
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.events import RunState
 
 EVERY_STAGE: dict[str, object] = {
@@ -90,13 +90,13 @@ def test_a_run_goes_on_elsewhere_to_its_end(seed: int, n_moves: int, chaos: floa
     assert world.state.run_state is RunState.COMPLETED
 
 
-@pytest.mark.parametrize("wish", [Wish.PAUSE, Wish.SAVE_AND_CANCEL])
-def test_one_that_is_saved_for_its_owner_leaves_by_itself(wish: Wish) -> None:
+@pytest.mark.parametrize("stop_request", [StopRequest.PAUSE, StopRequest.SAVE_AND_CANCEL])
+def test_one_that_is_saved_for_its_owner_leaves_by_itself(stop_request: StopRequest) -> None:
     world = a_world(3)
     world.decide()
     while world.state.learning.steps.n_updates < 2:
         world.move()
-    world.state.observed.wish = wish
+    world.state.observed.stop_request = stop_request
     world.decide()
     drain(world)
     for _ in range(MOST_MOVES):

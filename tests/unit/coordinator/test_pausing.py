@@ -7,8 +7,8 @@ import pytest
 from tests.unit.coordinator.test_jobs import closed, taken
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import decisions, job, trainer_lease, wishes
-from warren_gateway.wish import Wish
+from warren_gateway.coordinator import decisions, job, stopping, trainer_lease
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.events import RunState
 from warren_schemas.ids import WorkerId
 
@@ -37,9 +37,9 @@ def starting(world: World) -> None:
     trainer_lease.grant(world.state, WorkerId("one"))
 
 
-def want(world: World, wish: Wish | None) -> None:
-    world.state.observed.wish = wish
-    wishes.obey(world.state)
+def want(world: World, stop_request: StopRequest | None) -> None:
+    world.state.observed.stop_request = stop_request
+    stopping.carry_out(world.state)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_run_that_is_paused_before_it_runs_holds_no_place(
     bring(world)
     world.state.take_change()
 
-    want(world, Wish.PAUSE)
+    want(world, StopRequest.PAUSE)
 
     assert world.state.run_state is RunState.PAUSED
     written = world.state.change.job
@@ -82,7 +82,7 @@ def test_a_resumed_run_queues_behind_those_that_were_there_before(
 ) -> None:
     world = World(config(), random.Random(0))
     bring(world)
-    want(world, Wish.PAUSE)
+    want(world, StopRequest.PAUSE)
     world.state.take_change()
     world.state.now_s += 500
 

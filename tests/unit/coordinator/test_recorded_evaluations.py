@@ -36,8 +36,8 @@ from warren_gateway.position import Position
 from warren_gateway.recordings.fates import counts, fates_of
 from warren_gateway.runs.submitting import job_row
 from warren_gateway.scheduling.job_records import without_trainer
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import EvaluationRow, GroupRow, Model, Run
-from warren_gateway.wish import Wish
 from warren_schemas.config import ArchiveFormat, RecordedSource
 from warren_schemas.control import WorkerRole
 from warren_schemas.envelope import Item
@@ -327,7 +327,7 @@ def test_what_was_not_read_is_not_said_to_lack_anything() -> None:
     world.decide()
     while len(rows_of(world)) < 3:
         world.move()
-    world.state.observed.wish = Wish.FINISH
+    world.state.observed.stop_request = StopRequest.FINISH
     world.drive(0.0)
     assert row_of(world).state == "cut_short"
     assert n_left_out(world) == 0
@@ -428,13 +428,13 @@ def test_a_pause_costs_nothing() -> None:
     while not rows_of(world):
         world.move()
         world.decide()
-    world.state.observed.wish = Wish.PAUSE
+    world.state.observed.stop_request = StopRequest.PAUSE
     for _ in range(50):
         world.move()
     assert world.state.run_state is RunState.PAUSED
     n_counted = len(rows_of(world))
     assert n_counted < len(whole_groups(recorded))
-    world.state.observed.wish = None
+    world.state.observed.stop_request = None
     world.drive(0.0)
     assert table(world) == table(evaluated(recorded))
 
@@ -444,7 +444,7 @@ def test_a_run_that_finishes_early_has_what_was_counted() -> None:
     world.decide()
     while len(rows_of(world)) < 3:
         world.move()
-    world.state.observed.wish = Wish.FINISH
+    world.state.observed.stop_request = StopRequest.FINISH
     world.drive(0.0)
     assert outcome(world) is RunOutcome.EVALUATED
     row = row_of(world)

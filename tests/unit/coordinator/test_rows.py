@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from tests.unit.coordinator.world import N_ROWS, World, config
 
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.datasets.order import Order
@@ -121,7 +121,7 @@ def test_a_run_that_has_nothing_to_learn_fails_and_says_why() -> None:
 def test_no_row_is_sent_out_once_a_run_is_still() -> None:
     world = World(tuned(steps=50), random.Random(3))
     world.decide()
-    world.state.observed.wish = Wish.PAUSE
+    world.state.observed.stop_request = StopRequest.PAUSE
     n_sent = len(world.episodes)
     while world.state.run_state is not RunState.PAUSED:
         world.move()

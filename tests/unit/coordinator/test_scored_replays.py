@@ -17,7 +17,7 @@ from tests.unit.coordinator.world import RUN, ReplayWorld, World, config
 
 from warren_gateway.coordinator.rollouts.fair_shares import wanted
 from warren_gateway.coordinator.rollouts.starting import unanswered
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.config import RecordedSource
 from warren_schemas.control import EpisodeCancelled, WorkerRole
 from warren_schemas.envelope import Item
@@ -227,13 +227,13 @@ def test_a_pause_takes_back_what_was_sent_and_costs_nothing() -> None:
     world = scoring(by_mark, limits={"steps": 1000, "episode_attempts": 1})
     while not world.to_score:
         world.move()
-    world.state.observed.wish = Wish.PAUSE
+    world.state.observed.stop_request = StopRequest.PAUSE
     for _ in range(200):
         world.move()
     assert world.state.run_state is RunState.PAUSED
     assert not world.to_score
 
-    world.state.observed.wish = None
+    world.state.observed.stop_request = None
     world.drive(0.0)
 
     assert world.state.run_state is RunState.COMPLETED, world.error
@@ -249,7 +249,7 @@ def test_a_run_that_finishes_early_has_nothing_more_scored() -> None:
     world = scoring(by_mark)
     while world.state.learning.steps.n_published < SFT["steps"] + 1 or not world.to_score:
         world.move()
-    n_sent, world.state.observed.wish = world.n_sent, Wish.FINISH
+    n_sent, world.state.observed.stop_request = world.n_sent, StopRequest.FINISH
 
     world.drive(0.0)
 

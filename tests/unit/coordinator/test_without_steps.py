@@ -8,8 +8,8 @@ from sqlmodel import Session, select
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.runs.submitting import job_row
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import Model, Run
-from warren_gateway.wish import Wish
 from warren_schemas.config import TrainConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import Completed, EpisodePurpose
@@ -111,10 +111,10 @@ def test_a_checkpoint_is_published_and_its_trainer_given_back(seed: int, chaos: 
 def test_it_goes_on_after_a_pause_without_queueing() -> None:
     world = World(evaluation(), random.Random(1))
     world.decide()
-    world.state.observed.wish = Wish.PAUSE
+    world.state.observed.stop_request = StopRequest.PAUSE
     world.decide()
     assert world.state.run_state is RunState.PAUSED
-    world.state.observed.wish = None
+    world.state.observed.stop_request = None
     world.decide()
     assert world.state.run_state is RunState.RUNNING
     world.drive(0.0)

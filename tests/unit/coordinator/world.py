@@ -309,18 +309,18 @@ class World:
                 if isinstance(item, CloseModel) and not self.state.is_over and self.trainer:
                     self.trainer = None if self.trainer.epoch <= item.epoch else self.trainer
             case RunChanged():
-                self._look_for_wishes()
+                self._look_for_requests()
             case _:
                 raise AssertionError(f"unexpected {item.kind}")
 
-    def _look_for_wishes(self) -> None:
+    def _look_for_requests(self) -> None:
         """As the actor does, of what these tests change."""
         state = self.state
         with Session(self.engine) as session:
-            wishes = records.wishes_of(session, self.run, state.limits_number)
-        state.observed.served = wishes.served
-        if wishes.limits is not None:
-            state.take_limits(wishes.limits, wishes.limits_number)
+            requests = records.requests_of(session, self.run, state.limits_number)
+        state.observed.served = requests.served
+        if requests.limits is not None:
+            state.take_limits(requests.limits, requests.limits_number)
 
     def _take_op(self, trainer: Trainer, op: Op) -> None:
         """One that was applied is answered again; another one under its number shows how far we are."""

@@ -10,8 +10,8 @@ from tests.support.gateway import CONFIG, Gateway
 import warren
 from warren import ConfigurationError, GatewayError
 from warren_gateway.runs.client_leases import end_lapsed
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import Run
-from warren_gateway.wish import Wish
 from warren_schemas.events import RunState
 from warren_schemas.ids import RunId
 
@@ -40,7 +40,7 @@ def paused(row: Run) -> None:
 
 def finishing(row: Run) -> None:
     at_work(row)
-    row.wish = Wish.FINISH
+    row.stop_request = StopRequest.FINISH
 
 
 async def alter(gateway: Gateway, run: RunId, change: Change) -> None:
@@ -50,7 +50,7 @@ async def alter(gateway: Gateway, run: RunId, change: Change) -> None:
 async def row_of(gateway: Gateway, run: RunId) -> tuple[str | None, bool]:
     def look(session: Session) -> tuple[str | None, bool]:
         row = session.get_one(Run, run)
-        return row.wish, row.is_cancel_requested
+        return row.stop_request, row.is_cancel_requested
 
     return await gateway.store.transact(look)
 
@@ -74,7 +74,7 @@ async def test_a_run_whose_client_is_silent_is_saved_and_cancelled(
     ended = await gateway.store.transact(lambda session: end_lapsed(session, LEASE_S))
 
     assert list(ended) == ([] if left_alone else [run])
-    expected = before if left_alone else (Wish.CLIENT_GONE, change is silent)
+    expected = before if left_alone else (StopRequest.CLIENT_GONE, change is silent)
     assert await row_of(gateway, run) == expected
     assert not await gateway.store.transact(lambda session: end_lapsed(session, LEASE_S))
 

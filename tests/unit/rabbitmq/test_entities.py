@@ -90,7 +90,7 @@ def test_dead_is_the_same_however_it_is_declared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wished_s", "step_s"), [(0.01, 0.25), (0.25, 0.25), (0.3, 1.0), (60.0, 60.0), (1e6, 1800.0)]
+    ("asked_s", "step_s"), [(0.01, 0.25), (0.25, 0.25), (0.3, 1.0), (60.0, 60.0), (1e6, 1800.0)]
 )
-def test_delays_are_rounded_up_to_a_step(wished_s: float, step_s: float) -> None:
-    assert retry_delay_s(wished_s) == step_s
+def test_delays_are_rounded_up_to_a_step(asked_s: float, step_s: float) -> None:
+    assert retry_delay_s(asked_s) == step_s

@@ -23,7 +23,7 @@ from warren_up.start_view import StartView
 
 
 class Heard:
-    """What a listener was told, and a wish to hear so much."""
+    """What a listener was told."""
 
     def __init__(self) -> None:
         self.ready_parts: list[tuple[str, str]] = []

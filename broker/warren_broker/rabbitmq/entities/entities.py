@@ -171,7 +171,7 @@ class Entities:
 
 
 def retry_delay_s(delay_s: float) -> float:
-    """The step of the ladder for a wished delay."""
+    """The step of the ladder for a delay that is asked for."""
     return next((step for step in RETRY_DELAYS_S if step >= delay_s), RETRY_DELAYS_S[-1])
 
 

@@ -7,7 +7,7 @@ before a resumption counts for the run that did it.
 from warren_gateway.coordinator.learning import zero_variance
 from warren_gateway.coordinator.learning.training import is_goal_reached
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.events import RunOutcome
 
 
@@ -21,7 +21,7 @@ def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
         return RunOutcome.EVALUATED, _evaluated(state)
     if state.config.limits.steps == 0 and state.learning.policy.version_issued:
         return RunOutcome.TRAINED, None
-    if state.obeying is Wish.FINISH and n_trained_steps == state.learning.steps.n_at_start:
+    if state.stopping is StopRequest.FINISH and n_trained_steps == state.learning.steps.n_at_start:
         return RunOutcome.NOTHING_LEARNED, "its owner ended it before its first step"
     if n_trained_steps == state.learning.steps.n_at_start:
         return RunOutcome.NOTHING_TO_DO, _nothing_to_do(state)
@@ -32,9 +32,9 @@ def conclude(state: CoordinatorState) -> tuple[RunOutcome, str | None]:
 
 def _evaluated(state: CoordinatorState) -> str | None:
     planned, n_ended = state.config.evaluation, state.rollouts.n_episodes
-    if state.obeying is Wish.FINISH and state.config.evaluates_recorded:
+    if state.stopping is StopRequest.FINISH and state.config.evaluates_recorded:
         return f"its owner ended it with {n_ended} episodes of the recording"
-    if state.obeying is Wish.FINISH and planned is not None and n_ended < planned.episodes:
+    if state.stopping is StopRequest.FINISH and planned is not None and n_ended < planned.episodes:
         return f"its owner ended it with {n_ended} of {planned.episodes} episodes"
     return None if state.rollouts.reward_after is not None else "no episode ended without failing"
 
@@ -80,6 +80,6 @@ def _ended_early(state: CoordinatorState) -> str | None:
             f" groups had zero variance. In the last one {state.learning.batches.zero_variance_facts}."
             f" {zero_variance.advice(state)}"
         )
-    if state.obeying is Wish.FINISH:
+    if state.stopping is StopRequest.FINISH:
         return f"{where}: its owner ended it early"
     return f"{where}: the recording holds no more"

@@ -22,7 +22,7 @@ from warren_gateway.coordinator.state.rollouts import RolloutState
 from warren_gateway.coordinator.state.rows import Rows, RowsOfSplit
 from warren_gateway.coordinator.state.source import Source
 from warren_gateway.coordinator.state.waiting import WaitingState
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.config import ClientSource, LimitsConfig, TrainConfig
 from warren_schemas.datasets.sampled import is_recorded
 from warren_schemas.envelope import Envelope
@@ -50,7 +50,7 @@ class Progress(BaseModel):
 
     stage_number: int = 0
     """Position in the run's plan."""
-    obeying: Wish | None = None
+    stopping: StopRequest | None = None
     """What its owner wants, and is being done."""
     n_reports: int = 0
     """Rows of metrics that were stored."""
@@ -92,7 +92,7 @@ class CoordinatorState:
     """Unix time of the decision under way."""
     client: ClientState = field(default_factory=ClientState)
     """Of a model that its client drives."""
-    obeying: Wish | None = None
+    stopping: StopRequest | None = None
     """What its owner wants, and is being done."""
     limits_number: int = 0
     """How often the owner had changed the limits of `config`."""
@@ -224,7 +224,7 @@ class CoordinatorState:
         read_from = self.source.read_from(self.rollouts)
         return Progress(
             stage_number=self.stage_number,
-            obeying=self.obeying,
+            stopping=self.stopping,
             n_reports=self.n_reports,
             recording_offset=None if read_from is None else read_from.offset,
             recording_number=0 if read_from is None else read_from.reading.recording,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.runs.kept_versions import KeptVersions
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.ids import ModelId, RunId
 
 
@@ -24,7 +24,7 @@ class TrainedRun:
 @dataclass(slots=True)
 class Observed:
     is_cancel_requested: bool = False
-    wish: Wish | None = None
+    stop_request: StopRequest | None = None
     """What else its owner wants."""
     given_up: str | None = None
     """Why the scheduler wants it ended as failed."""
@@ -50,5 +50,5 @@ class Observed:
     @property
     def is_to_end(self) -> bool:
         """Whether the run is to end without starting anything more."""
-        is_wanted = self.wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)
+        is_wanted = self.stop_request in (StopRequest.SAVE_AND_CANCEL, StopRequest.CLIENT_GONE)
         return self.is_cancel_requested or is_wanted or self.given_up is not None

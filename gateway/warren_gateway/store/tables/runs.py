@@ -34,8 +34,8 @@ class Run(SQLModel, table=True):
     given_up: str | None = None
     """Why the scheduler has its coordinator end it as failed."""
     is_cancel_requested: bool = False
-    wish: str | None = None
-    """What else its owner wants of it; see `wish.Wish`."""
+    stop_request: str | None = None
+    """What else its owner wants of it; see `stop_request.StopRequest`."""
     submitted: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON))
     """The config as it was submitted, where its owner has changed it since, or exact versions of data sets stand for names."""
     limits_number: int = 0

@@ -80,8 +80,8 @@ class SleepMode:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError as error:
-            wish = "sleep" if is_asleep else "wake"
-            log.error("%s does not %s within %g s: killing it", child.name, wish, self._deadline_s)
+            asked = "sleep" if is_asleep else "wake"
+            log.error("%s does not %s within %g s: killing it", child.name, asked, self._deadline_s)
             child.kill()
             raise ChildDied(child.name, None) from error
 

@@ -9,13 +9,13 @@ _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 _MMAP_BYTES = 32 * 1024**2
 _TRIM_BYTES = 256 * 1024**2
 """At most this much is kept."""
-_WISHES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
 
 def keep_freed_memory() -> None:
-    """Of this process, unless its environment has another wish, or its C library isn't glibc."""
+    """Of this process, unless its environment says otherwise, or its C library isn't glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None or any(wish in os.environ for wish in _WISHES):
+    if mallopt is None or any(name in os.environ for name in _SETTINGS):
         return
     mallopt(_MMAP_THRESHOLD, _MMAP_BYTES)
     mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)

@@ -18,10 +18,10 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 CHILD_MODULE = "warren_gpu_worker.trainer.child.main"
 AGENT_MODULE = "warren_gpu_worker.trainer.launching.agent"
 ENVIRONMENT = {
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch's wish where kernels on a GPU are deterministic
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # torch asks for it where kernels on a GPU are deterministic
     "TORCH_CPP_LOG_LEVEL": "ERROR",  # a connection that was closed comes with a stack of addresses
 }
-"""Of every rank, where ours has no other wish."""
+"""Of every rank, where ours has no other value."""
 
 
 class RankProcesses:

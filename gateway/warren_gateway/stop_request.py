@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Wish(StrEnum):
+class StopRequest(StrEnum):
     SAVE_AND_CANCEL = "save_and_cancel"
     FINISH = "finish"
     PAUSE = "pause"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sqlmodel import Session, select
 from tests.unit.coordinator.world import MOST_MOVES, World, config
 
+from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import HistoryRow, Run
-from warren_gateway.wish import Wish
 from warren_schemas.events import EvaluationCompleted, Phase, RunState, StateChanged
 
 EVERY_STAGE: dict[str, object] = {
@@ -23,11 +23,11 @@ def a_world(seed: int) -> World:
     return World(config(**EVERY_STAGE), random.Random(seed))
 
 
-def want(world: World, wish: Wish | None) -> None:
+def want(world: World, stop_request: StopRequest | None) -> None:
     """As its owner asks for it at some gateway."""
     with Session(world.engine) as session, session.begin():
-        session.get_one(Run, world.run).wish = wish
-    world.state.observed.wish = wish
+        session.get_one(Run, world.run).stop_request = stop_request
+    world.state.observed.stop_request = stop_request
 
 
 def move_until_in(world: World, phase: Phase) -> None:
@@ -59,7 +59,7 @@ def test_a_run_finishes_early_from_each_phase(phase: Phase) -> None:
     move_until_in(world, phase)
     n_steps = world.state.learning.steps.n_consumed
 
-    want(world, Wish.FINISH)
+    want(world, StopRequest.FINISH)
     world.drive(0.05)
 
     assert world.state.run_state is RunState.COMPLETED
@@ -77,7 +77,7 @@ def test_a_finished_run_says_who_ended_it_and_after_which_step() -> None:
     while world.state.learning.steps.n_updates < 2:
         world.move()
 
-    want(world, Wish.FINISH)
+    want(world, StopRequest.FINISH)
     world.drive(0.0)
 
     with Session(world.engine) as session:
@@ -98,9 +98,11 @@ def test_a_finished_run_says_who_ended_it_and_after_which_step() -> None:
 @given(
     seed=st.integers(0, 10_000),
     n_moves=st.integers(0, 400),
-    wish=st.sampled_from((Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE)),
+    stop_request=st.sampled_from((StopRequest.SAVE_AND_CANCEL, StopRequest.CLIENT_GONE)),
 )
-def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int, wish: Wish) -> None:
+def test_a_run_is_saved_before_it_is_cancelled(
+    seed: int, n_moves: int, stop_request: StopRequest
+) -> None:
     world = a_world(seed)
     world.decide()
     for _ in range(n_moves):
@@ -109,7 +111,7 @@ def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int, wish: Wi
         return
     n_updates = world.state.learning.policy.version_issued
 
-    want(world, wish)
+    want(world, stop_request)
     world.drive(0.05)
 
     assert world.state.run_state is RunState.CANCELLED
@@ -118,7 +120,7 @@ def test_a_run_is_saved_before_it_is_cancelled(seed: int, n_moves: int, wish: Wi
         newest = world.state.learning.checkpoints.newest_url
         assert newest is not None
         assert world.checkpoints[newest][1] == n_updates
-        was_gone = wish is Wish.CLIENT_GONE
+        was_gone = stop_request is StopRequest.CLIENT_GONE
         why = "cancelled, for its client was gone" if was_gone else "cancelled by its owner"
         assert history(world)[-1][1] == f"{why}; saved as {newest}"
 
@@ -134,7 +136,7 @@ def test_a_paused_run_holds_no_trainer_and_goes_on_to_its_end(seed: int, n_moves
     if world.state.is_over:
         return
 
-    want(world, Wish.PAUSE)
+    want(world, StopRequest.PAUSE)
     move_until_paused(world, chaos=0.02)
     assert world.state.lease.holder is None
     n_started, n_ops = len(world.episodes), world.state.learning.ops.last
@@ -162,7 +164,7 @@ def test_a_paused_run_holds_no_trainer_and_goes_on_to_its_end(seed: int, n_moves
 def test_a_pause_that_is_taken_back_at_once_loses_nothing() -> None:
     world = a_world(7)
     move_until_in(world, Phase.TRAINING)
-    want(world, Wish.PAUSE)
+    want(world, StopRequest.PAUSE)
     world.decide()
     want(world, None)
     world.drive(0.0)
@@ -172,7 +174,7 @@ def test_a_pause_that_is_taken_back_at_once_loses_nothing() -> None:
 def test_everybody_who_follows_hears_of_a_pause() -> None:
     world = a_world(2)
     move_until_in(world, Phase.TRAINING)
-    want(world, Wish.PAUSE)
+    want(world, StopRequest.PAUSE)
     move_until_paused(world)
     told = [e.body for e in world.events if isinstance(e.body, StateChanged)]
     assert (told[-1].state, told[-1].reason) == (RunState.PAUSED, "paused by its owner")

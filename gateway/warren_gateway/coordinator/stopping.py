@@ -2,7 +2,7 @@
 
 Invariants: what is being done is stored with the change that began it, so whoever takes the run over goes on
 with it; a run that finishes, saves or pauses starts no episodes and takes no batch; it is paused, or cancelled, only
-once every op in its log is answered and its newest checkpoint is saved. A stronger wish takes the place of a
+once every op in its log is answered and its newest checkpoint is saved. A stronger request takes the place of a
 weaker one at any time; a pause alone is taken back. A paused run holds neither a trainer, nor a job message,
 nor a place in the queue; when it is resumed it queues behind those that were there before.
 """
@@ -12,7 +12,7 @@ from warren_gateway.coordinator.clients import requests
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.wish import Wish
+from warren_gateway.stop_request import StopRequest
 from warren_schemas.events import Phase, RunState, StateChanged
 
 _FINISHING = "its owner ended it early"
@@ -25,26 +25,26 @@ _PAUSED = "paused by its owner"
 _RESUMED = "resumed by its owner"
 
 
-def obey(state: CoordinatorState) -> None:
+def carry_out(state: CoordinatorState) -> None:
     """Begin with what is wanted now, and do what can be done of it."""
-    wish = state.observed.wish or _of_silence(state)
-    if state.obeying is Wish.PAUSE and wish is None:
+    wanted = state.observed.stop_request or _of_silence(state)
+    if state.stopping is StopRequest.PAUSE and wanted is None:
         _resume(state)
-    elif wish is not None and wish is not state.obeying:
-        _begin(state, wish)
-    match state.obeying:
-        case Wish.SAVE_AND_CANCEL | Wish.CLIENT_GONE if _is_saved(state):
+    elif wanted is not None and wanted is not state.stopping:
+        _begin(state, wanted)
+    match state.stopping:
+        case StopRequest.SAVE_AND_CANCEL | StopRequest.CLIENT_GONE if _is_saved(state):
             ending.end(state, RunState.CANCELLED, _cancelled_reason(state))
-        case Wish.PAUSE if _is_saved(state) and state.run_state is not RunState.PAUSED:
+        case StopRequest.PAUSE if _is_saved(state) and state.run_state is not RunState.PAUSED:
             _pause(state)
         case _:
             pass
 
 
-def _of_silence(state: CoordinatorState) -> Wish | None:
+def _of_silence(state: CoordinatorState) -> StopRequest | None:
     """A model whose client has left is closed, and its checkpoints stay."""
-    is_still_wanted = state.obeying is Wish.PAUSE or not state.is_clients
-    return Wish.FINISH if not is_still_wanted and requests.has_left(state) else None
+    is_still_wanted = state.stopping is StopRequest.PAUSE or not state.is_clients
+    return StopRequest.FINISH if not is_still_wanted and requests.has_left(state) else None
 
 
 def is_for_nobody(state: CoordinatorState) -> bool:
@@ -60,11 +60,15 @@ def is_paused(state: CoordinatorState) -> bool:
 
 def is_still(state: CoordinatorState) -> bool:
     """Whether nothing goes on but the saving of what there is."""
-    return state.obeying in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE, Wish.PAUSE)
+    return state.stopping in (
+        StopRequest.SAVE_AND_CANCEL,
+        StopRequest.CLIENT_GONE,
+        StopRequest.PAUSE,
+    )
 
 
 def is_finishing(state: CoordinatorState) -> bool:
-    return state.obeying is Wish.FINISH
+    return state.stopping is StopRequest.FINISH
 
 
 def unhosted(state: CoordinatorState, without_worker: frozenset[int]) -> frozenset[int]:
@@ -84,14 +88,14 @@ def advance_to_end(state: CoordinatorState) -> bool:
     return not state.learning.steps.pending and not op_log.has_unanswered(state.learning)
 
 
-def _begin(state: CoordinatorState, wish: Wish) -> None:
-    state.obeying = wish
-    if wish is Wish.FINISH:
+def _begin(state: CoordinatorState, wanted: StopRequest) -> None:
+    state.stopping = wanted
+    if wanted is StopRequest.FINISH:
         enter(state, RunState.FINISHING, _LEFT if _of_silence(state) else _FINISHING)
-    elif wish in (Wish.SAVE_AND_CANCEL, Wish.CLIENT_GONE):
+    elif wanted in (StopRequest.SAVE_AND_CANCEL, StopRequest.CLIENT_GONE):
         completed.abandon(state)
         evaluation.drop(state)
-        reason = _SAVING if wish is Wish.SAVE_AND_CANCEL else _SAVING_FOR_NOBODY
+        reason = _SAVING if wanted is StopRequest.SAVE_AND_CANCEL else _SAVING_FOR_NOBODY
         enter(state, RunState.FINISHING, reason)
         checkpointing.checkpoint_if_new(state)
     else:
@@ -113,7 +117,7 @@ def _pause(state: CoordinatorState) -> None:
 
 def _resume(state: CoordinatorState) -> None:
     """What was in flight starts again."""
-    state.obeying = None
+    state.stopping = None
     episodes.start_recalled(state.rollouts)
     if is_paused(state):
         enter(state, RunState.QUEUED, _RESUMED)
@@ -127,7 +131,7 @@ def _cancelled_reason(state: CoordinatorState) -> str:
 
 def who_cancels(state: CoordinatorState) -> str:
     """The reason of its end."""
-    is_gone = state.observed.wish is Wish.CLIENT_GONE or is_for_nobody(state)
+    is_gone = state.observed.stop_request is StopRequest.CLIENT_GONE or is_for_nobody(state)
     return _FOR_NOBODY if is_gone else _BY_OWNER
 
 
