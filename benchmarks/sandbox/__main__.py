@@ -6,7 +6,7 @@ import time
 
 from warren.host_services.cells import SandboxFailed
 from warren.host_services.settings import SandboxSettings
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.sandbox.opening import AUTOMATIC, MAKERS, Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.spares import Spares

@@ -17,7 +17,7 @@ from warren.settings import warren_home
 from warren_broker.memory import MemoryHub, open_hub
 from warren_broker.port import Broker
 from warren_env_worker.options import ENV_DEFAULTS
-from warren_env_worker.reach.policy_file import policy_of
+from warren_env_worker.permissions.policy_file import policy_of
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_gateway.options import SITE_DEFAULTS
 from warren_gateway.settings import GatewayOptions, GatewaySettings

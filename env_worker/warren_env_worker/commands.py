@@ -52,7 +52,7 @@ def env_worker(
     """
     from warren.errors import ConfigurationError
     from warren.settings import warren_home
-    from warren_env_worker.reach.policy_file import policy_of
+    from warren_env_worker.permissions.policy_file import policy_of
     from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
     if broker is None and gateway is None:

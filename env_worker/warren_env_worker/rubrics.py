@@ -14,7 +14,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused
 from warren_env_worker.host.refusal import config_refusal, in_its_own_words
 from warren_env_worker.host.request import Request, start_of
-from warren_env_worker.reach.granting import granted
+from warren_env_worker.permissions.granting import granted
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.successor import Successor
 from warren_schemas.config import OwnReward

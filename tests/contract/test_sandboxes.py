@@ -10,7 +10,7 @@ from tests.support.patience import several_waits
 from tests.support.serviced_environments import MARK, a_name, become, pids_called
 
 from warren.host_services import CellStatus, SandboxFailed, SandboxLimits, SandboxSettings
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
 
@@ -22,7 +22,7 @@ LIMITS = {"memory_mib": 256, "output_bytes": 1000, "processes": 16}
 HOLD = """
 import asyncio, sys
 from warren.host_services import SandboxSettings
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.sandbox.opening import Sandboxes
 
 async def main():

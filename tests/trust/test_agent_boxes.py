@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from tests.support.interacting import spec
-from tests.trust.reaching import reach
+from tests.trust.permitted import permissions
 
 from warren.agents.box.offering import granted
 from warren.environment import ConfigError
 from warren_env_worker.host.protocol import Call, pack, unpack
 from warren_env_worker.host.request import start_of
-from warren_env_worker.reach.granting import granted as reach_of
+from warren_env_worker.permissions.granting import granted as permissions_of
 from warren_schemas.isolation.agent_box import Box
 from warren_schemas.operator_policy import OperatorPolicy
 
@@ -50,11 +50,13 @@ def test_more_than_the_policy_s_is_refused(more: dict[str, object], told: str) -
 @pytest.mark.parametrize("trusts", [{}, {"trusts_configs": True}])
 def test_the_box_travels_to_the_process_of_the_episode(trusts: dict[str, Any]) -> None:
     fields: dict[str, Any] = {**trusts, "agents": {"box": MOST.model_dump()}}
-    assert reach(**fields).agent_box == MOST
+    assert permissions(**fields).agent_box == MOST
     of = spec("agent")
-    start = start_of(of, reach_of(OperatorPolicy.model_validate(fields), of))
+    start = start_of(of, permissions_of(OperatorPolicy.model_validate(fields), of))
     (call,) = unpack(pack([Call(1, 1, start)]))
     assert call.start is not None
-    assert call.start.reach.agent_box == MOST
-    assert replace(call.start.reach, agent_box=None) == replace(start.reach, agent_box=None)
-    assert reach(**trusts).agent_box is None
+    assert call.start.permissions.agent_box == MOST
+    assert replace(call.start.permissions, agent_box=None) == replace(
+        start.permissions, agent_box=None
+    )
+    assert permissions(**trusts).agent_box is None

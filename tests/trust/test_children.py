@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.hosting import Player, hosting, observed, refused
 from tests.support.interacting import spec
-from tests.trust.reaching import JUDGE, KEY, policy
+from tests.trust.permitted import JUDGE, KEY, policy
 
 from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.host.child.task_cache import MAX_KEPT, TaskCache
@@ -17,7 +17,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Start
 from warren_env_worker.host.request import start_of
 from warren_env_worker.output.log import OutputLog, log_path
-from warren_env_worker.reach.granting import granted
+from warren_env_worker.permissions.granting import granted
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
 

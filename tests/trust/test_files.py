@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
+from tests.trust.permitted import JUDGE, KEY, VALUE, permissions, policy
 
 from warren.environment import ConfigError
 from warren.host_services.settings import SandboxSettings
 from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.math_python import MathPython
-from warren_env_worker.reach.reach import acting
-from warren_env_worker.reach.variables import child_variables
+from warren_env_worker.permissions.permissions import acting
+from warren_env_worker.permissions.variables import child_variables
 from warren_env_worker.rewards.composition import Composition
 from warren_schemas.config import FunctionReward, ServiceReward
 from warren_schemas.operator_policy import TRUSTING
@@ -54,7 +54,7 @@ def _a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_reward_functions_that_may_be_called(listed: list[str], named: str, may: bool) -> None:
-    with acting(reach(functions=listed)):
+    with acting(permissions(functions=listed)):
         if may:
             Composition([FunctionReward(function=named)])
             return
@@ -65,7 +65,7 @@ def test_reward_functions_that_may_be_called(listed: list[str], named: str, may:
 def test_installed_packages_are_searched_for_reward_functions_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    confined = reach(functions=[f"{HERE}:*"])
+    confined = permissions(functions=[f"{HERE}:*"])
     confined.function(f"{HERE}:brevity")
     monkeypatch.setattr(sys, "path", [])  # where they would be looked for
     monkeypatch.setattr(sys, "meta_path", [NoSearch()])
@@ -80,7 +80,7 @@ class NoSearch:
 
 
 def test_a_service_reward_is_checked_before_the_episode_begins() -> None:
-    with acting(reach()), pytest.raises(ConfigError, match="no service"):
+    with acting(permissions()), pytest.raises(ConfigError, match="no service"):
         Composition([ServiceReward(url="http://127.0.0.1:1/")])
 
 
@@ -103,9 +103,9 @@ def folder(tmp_path: Path) -> Path:
 
 def test_files_below_the_root(folder: Path) -> None:
     for path in ("in.jsonl", "./in.jsonl", "folder.jsonl/../in.jsonl", "good.jsonl"):
-        with reach(data_root=str(folder)).open_file(path) as file:
+        with permissions(data_root=str(folder)).open_file(path) as file:
             assert file.read().startswith(b'{"problem"')
-    with reach(data_root=str(folder)).open_file(str(folder / "in.jsonl")) as file:
+    with permissions(data_root=str(folder)).open_file(str(folder / "in.jsonl")) as file:
         assert file.read()
 
 
@@ -119,11 +119,11 @@ def test_all_other_files_are_as_good_as_none(folder: Path) -> None:
     told = set[str]()
     for path in paths:
         with pytest.raises(ConfigError) as refused:
-            reach(data_root=str(folder)).open_file(path)
+            permissions(data_root=str(folder)).open_file(path)
         told.add(str(refused.value).removeprefix(path))
     assert told == {": there is no such file below the env worker's data root"}
     with pytest.raises(ConfigError, match="has no data root"):
-        reach().open_file("in.jsonl")
+        permissions().open_file("in.jsonl")
 
 
 @pytest.mark.parametrize("environment", [Math, MathPython, Arithmetic])
@@ -131,7 +131,7 @@ def test_the_environments_ask_for_their_files(
     environment: type[Math] | type[Arithmetic], folder: Path
 ) -> None:
     outside = str(folder.parent / "out.jsonl")
-    with acting(reach(data_root=str(folder))):
+    with acting(permissions(data_root=str(folder))):
         made = environment(outside)
     with pytest.raises(ConfigError, match="there is no such file"):
         made.tasks("train")
@@ -144,7 +144,7 @@ def test_an_error_in_a_file_holds_nothing_of_it(folder: Path) -> None:
     (folder / "hidden.jsonl").write_text('["hidden"]\n')
     (folder / "rows.jsonl").write_text('{"problem": "?", "answer": {"hidden": 1}}\n')
     for name in ("hidden.jsonl", "rows.jsonl"):
-        with acting(reach(data_root=str(folder))), pytest.raises(ConfigError) as wrong:
+        with acting(permissions(data_root=str(folder))), pytest.raises(ConfigError) as wrong:
             Math(name).tasks("train")
         assert "hidden" not in str(wrong.value).removeprefix(name)
 
@@ -160,13 +160,13 @@ def test_an_error_in_a_file_holds_nothing_of_it(folder: Path) -> None:
 )
 def test_programs_and_services_of_sandboxes(settings: dict[str, Any]) -> None:
     sandbox = SandboxSettings.model_validate(settings)
-    with acting(reach(services=[{"url": JUDGE}])), pytest.raises(ConfigError):
+    with acting(permissions(services=[{"url": JUDGE}])), pytest.raises(ConfigError):
         MathPython("x.jsonl", sandbox=sandbox)
 
 
 def test_programs_that_are_listed() -> None:
     rules = {"python": ["/bin/sh"], "libraries": ["/opt/lib"]}
-    with acting(reach(sandbox=rules, services=[{"url": JUDGE}])):
+    with acting(permissions(sandbox=rules, services=[{"url": JUDGE}])):
         MathPython("x", sandbox=SandboxSettings(python="/bin/sh", libraries="/opt/lib"))
         MathPython("x", sandbox=SandboxSettings(tier="http", url=JUDGE))
 

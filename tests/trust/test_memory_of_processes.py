@@ -6,7 +6,7 @@ import json
 import pytest
 from tests.support.hosting import Player, hosting, observed
 from tests.support.interacting import spec
-from tests.trust.reaching import JUDGE, policy
+from tests.trust.permitted import JUDGE, policy
 
 from warren_schemas.episode import EpisodeSpec
 

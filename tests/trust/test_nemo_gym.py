@@ -4,20 +4,20 @@ import json
 
 import pytest
 from aiohttp import web
-from tests.trust.reaching import reach
+from tests.trust.permitted import permissions
 from tests.trust.test_services import answering
 
 from warren.environment import Context
 from warren_env_worker.environments.nemo_gym.connection import GymFailed
 from warren_env_worker.environments.nemo_gym.environment import NemoGym
-from warren_env_worker.reach.reach import acting
-from warren_env_worker.reach.service import FAILED
+from warren_env_worker.permissions.permissions import acting
+from warren_env_worker.permissions.service import FAILED
 
 ROW = json.dumps({"responses_create_params": {"input": "?"}}).encode()
 
 
 async def failure(url: str, *, private: bool) -> str:
-    with acting(reach(services=[{"url": url, "private": private}])):
+    with acting(permissions(services=[{"url": url, "private": private}])):
         environment = NemoGym(url, patience_s=0.01)
     try:
         with pytest.raises(GymFailed) as failed:

@@ -2,17 +2,17 @@
 
 import pytest
 from aiohttp import web
-from tests.trust.reaching import reach
+from tests.trust.permitted import permissions
 from tests.trust.test_services import answering
 
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.openenv.server import OpenEnvFailed, OpenEnvServer
-from warren_env_worker.reach.reach import acting
-from warren_env_worker.reach.service import FAILED
+from warren_env_worker.permissions.permissions import acting
+from warren_env_worker.permissions.service import FAILED
 
 
 async def failure(url: str, *, private: bool) -> str:
-    with acting(reach(services=[{"url": url, "private": private}])):
+    with acting(permissions(services=[{"url": url, "private": private}])):
         server = OpenEnvServer(OpenEnv(url).service, patience_s=0.01)
     try:
         with pytest.raises(OpenEnvFailed) as failed:

@@ -2,17 +2,17 @@
 
 import pytest
 from aiohttp import web
-from tests.trust.reaching import reach
+from tests.trust.permitted import permissions
 from tests.trust.test_services import answering
 
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
-from warren_env_worker.reach.reach import acting
-from warren_env_worker.reach.service import FAILED
+from warren_env_worker.permissions.permissions import acting
+from warren_env_worker.permissions.service import FAILED
 
 
 async def failure(url: str, *, private: bool) -> str:
-    with acting(reach(services=[{"url": url, "private": private}])):
+    with acting(permissions(services=[{"url": url, "private": private}])):
         environment = Ors(url, "vault", patience_s=0.01)
     with pytest.raises(OrsFailed) as failed:
         await environment.tasks("train")
@@ -41,7 +41,7 @@ async def test_no_redirect_is_followed_and_all_failures_read_alike() -> None:
 
 async def test_it_stays_below_the_listed_path() -> None:
     async with answering(web.json_response(["other"])) as (url, asked):
-        with acting(reach(services=[{"url": f"{url}ors/", "private": True}])):
+        with acting(permissions(services=[{"url": f"{url}ors/", "private": True}])):
             environment = Ors(f"{url}ors", "vault")
         with pytest.raises(ValueError, match="has no environment vault"):
             await environment.tasks("train")

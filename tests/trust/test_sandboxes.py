@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.trust.reaching import policy, reach
+from tests.trust.permitted import permissions, policy
 
 from warren.environment import ConfigError
 from warren.host_services.cells import CellResult, CellStatus
@@ -17,7 +17,7 @@ from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.environments.math_python import MathPython
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
-from warren_env_worker.reach.reach import TRUSTED, Reach, acting
+from warren_env_worker.permissions.permissions import TRUSTED, Permissions, acting
 from warren_env_worker.sandbox.allowance import MAX_STARTS
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes
 from warren_schemas.episode import FailureKind
@@ -25,9 +25,11 @@ from warren_schemas.isolation.kubernetes import Kubernetes
 from warren_schemas.operator_policy import MaxSandboxLimits
 
 
-def limited(reach: Reach, **limits: Any) -> SandboxLimits:
+def limited(permissions: Permissions, **limits: Any) -> SandboxLimits:
     """The limits that hold where a config asks for these."""
-    return Sandboxes(SandboxSettings.model_validate({"limits": limits}), reach).settings.limits
+    return Sandboxes(
+        SandboxSettings.model_validate({"limits": limits}), permissions
+    ).settings.limits
 
 
 @pytest.mark.parametrize("value", [2**62, 1e300, float("inf"), float("nan"), 0, -1])
@@ -43,16 +45,16 @@ def test_limits_that_no_machine_has_are_a_mistake_in_the_config(name: str, value
 @pytest.mark.parametrize("name", SandboxLimits.model_fields)
 def test_a_config_asks_for_no_more_than_the_operator_allows(name: str) -> None:
     most = MaxSandboxLimits().model_dump()[name]
-    assert limited(reach(), **{name: most}).model_dump()[name] == most
+    assert limited(permissions(), **{name: most}).model_dump()[name] == most
     with pytest.raises(ConfigError, match=f"operator allows: {name} {most + 1:g}"):
-        limited(reach(), **{name: most + 1})
-    raised = reach(sandbox={"limits": {name: most + 1}})
+        limited(permissions(), **{name: most + 1})
+    raised = permissions(sandbox={"limits": {name: most + 1}})
     assert limited(raised, **{name: most + 1}).model_dump()[name] == most + 1
     assert limited(TRUSTED, **{name: most + 1}).model_dump()[name] == most + 1
 
 
 def test_a_config_that_sets_none_gets_less_where_the_operator_allows_less() -> None:
-    small = reach(sandbox={"limits": {"memory_mib": 64}})
+    small = permissions(sandbox={"limits": {"memory_mib": 64}})
     assert limited(small) == SandboxLimits(memory_mib=64)
     with acting(small):
         assert MathPython("x").settings.limits == SandboxLimits(memory_mib=64)
@@ -61,11 +63,11 @@ def test_a_config_that_sets_none_gets_less_where_the_operator_allows_less() -> N
 
 
 def test_the_limits_travel_to_the_child_and_without_any_the_defaults_are_the_most() -> None:
-    sent = reach(sandbox={"limits": {"files": 20_000}})
-    assert Reach.unpacked(json.loads(json.dumps(asdict(sent)))) == sent
-    assert limited(Reach()) == SandboxLimits()
+    sent = permissions(sandbox={"limits": {"files": 20_000}})
+    assert Permissions.unpacked(json.loads(json.dumps(asdict(sent)))) == sent
+    assert limited(Permissions()) == SandboxLimits()
     with pytest.raises(ConfigError):
-        limited(Reach(), memory_mib=513)
+        limited(Permissions(), memory_mib=513)
 
 
 class Counted:
@@ -125,7 +127,7 @@ async def test_pods_that_wait_for_a_node_keep_nobody_from_starting_here(
     kubectl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
     in_cluster = SandboxSettings(tier="kubernetes", image="python:3.12")
-    cluster = Reach(is_trusted=True, kubernetes=Kubernetes(namespace="boxes"))
+    cluster = Permissions(is_trusted=True, kubernetes=Kubernetes(namespace="boxes"))
     waiting = [
         asyncio.create_task(Sandboxes(in_cluster, cluster).open()) for _ in range(MAX_STARTS + 1)
     ]

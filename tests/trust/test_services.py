@@ -14,16 +14,16 @@ from aiohttp.resolver import ThreadedResolver
 from aiohttp.test_utils import TestServer
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
-from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
+from tests.trust.permitted import JUDGE, KEY, VALUE, permissions, policy
 
 from warren.environment import ConfigError
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.host.request import Request, start_of
-from warren_env_worker.reach.addresses import is_public
-from warren_env_worker.reach.granting import granted
-from warren_env_worker.reach.reach import acting
-from warren_env_worker.reach.secrets import shortened
-from warren_env_worker.reach.service import FAILED, ServiceFailed
+from warren_env_worker.permissions.addresses import is_public
+from warren_env_worker.permissions.granting import granted
+from warren_env_worker.permissions.permissions import acting
+from warren_env_worker.permissions.secrets import shortened
+from warren_env_worker.permissions.service import FAILED, ServiceFailed
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_schemas.config import ServiceReward
@@ -57,14 +57,14 @@ def test_a_secret_goes_to_its_owners_and_environments_alone() -> None:
 def test_a_key_goes_to_its_urls_alone_and_only_where_the_config_names_it() -> None:
     services = [{"url": JUDGE}, {"url": "https://other.example.org"}]
     named: dict[str, Any] = {"rewards": [{"key_variable": KEY}]}
-    ann = reach("ann", named, secrets=BOUND, services=services)
+    ann = permissions("ann", named, secrets=BOUND, services=services)
     assert ann.service(f"{JUDGE}score", KEY).key == VALUE
     with pytest.raises(ConfigError, match="no secret that"):
         ann.service("https://other.example.org/", KEY)
     with pytest.raises(ConfigError, match="no secret that"):
-        reach("bob", named, secrets=BOUND, services=services).service(JUDGE, KEY)
-    assert reach("ann", {}, secrets=BOUND, services=services).keys == ()
-    assert reach("bob", named, secrets=BOUND).keys == ()
+        permissions("bob", named, secrets=BOUND, services=services).service(JUDGE, KEY)
+    assert permissions("ann", {}, secrets=BOUND, services=services).keys == ()
+    assert permissions("bob", named, secrets=BOUND).keys == ()
 
 
 async def test_one_owners_requests_neither_wait_for_anothers_nor_go_with_them() -> None:
@@ -84,7 +84,7 @@ async def test_one_owners_requests_neither_wait_for_anothers_nor_go_with_them() 
         url = str(server.make_url("/"))
 
         async def score(owner: str) -> float | None:
-            with acting(reach(owner, services=[{"url": url, "private": True}])):
+            with acting(permissions(owner, services=[{"url": url, "private": True}])):
                 composition = Composition([ServiceReward(url=url, in_flight=1)])
             return (await composition.score(Scored((), f"{owner}'s", None, 0.0, "math")))[0]
 
@@ -123,7 +123,7 @@ def test_blanks_around_a_secret_are_no_part_of_it(monkeypatch: pytest.MonkeyPatc
     of = spec("math", run_owner="ann", environment_config=named, secrets=("JUDGE",))
     has = granted(policy(secrets=BOUND), of)
     assert has.secrets == {"JUDGE": VALUE}
-    assert has.reach.values_of_keys == {KEY: VALUE}
+    assert has.permissions.values_of_keys == {KEY: VALUE}
     assert shortened(f"for key {VALUE}.", 100) == "for key <JUDGE>."
     monkeypatch.setenv(KEY, " ")
     with pytest.raises(ConfigError, match="none of this name"):
@@ -132,7 +132,7 @@ def test_blanks_around_a_secret_are_no_part_of_it(monkeypatch: pytest.MonkeyPatc
 
 def test_a_start_says_no_value_of_a_secret_when_it_is_shown() -> None:
     of = spec("math", run_owner="ann", environment_config={"k": KEY})
-    assert VALUE not in repr(start_of(of, granted(policy(secrets=BOUND), of)).reach)
+    assert VALUE not in repr(start_of(of, granted(policy(secrets=BOUND), of)).permissions)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_start_says_no_value_of_a_secret_when_it_is_shown() -> None:
 )
 def test_urls_that_no_service_covers(url: str) -> None:
     with pytest.raises(ConfigError):
-        reach(services=[{"url": JUDGE}]).service(url, None)
+        permissions(services=[{"url": JUDGE}]).service(url, None)
 
 
 def test_urls_that_a_service_covers() -> None:
@@ -179,9 +179,9 @@ def test_urls_that_a_service_covers() -> None:
         "https://JUDGE.example.org:443/v1/a",
         *(JUDGE + u for u in urls),
     ):
-        assert not reach(services=services).service(url, None).may_be_private
+        assert not permissions(services=services).service(url, None).may_be_private
     with pytest.raises(ConfigError, match="allows this run"):
-        reach("bob", services=services).service(JUDGE, None)
+        permissions("bob", services=services).service(JUDGE, None)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ async def answering(*answers: web.Response) -> AsyncGenerator[tuple[str, list[st
 
 
 async def failure(url: str, *, private: bool, at: str = "") -> str:
-    service = reach(services=[{"url": url, "private": private}]).service(at or url, None)
+    service = permissions(services=[{"url": url, "private": private}]).service(at or url, None)
     async with service.session(5.0) as session:
         with pytest.raises(ServiceFailed) as failed:
             await session.post({})

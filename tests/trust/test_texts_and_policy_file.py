@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.trust.reaching import JUDGE, KEY, VALUE, policy, reach
+from tests.trust.permitted import JUDGE, KEY, VALUE, permissions, policy
 
 from warren.environment import ConfigError
 from warren.errors import ConfigurationError
-from warren_env_worker.reach.policy_file import policy_of
-from warren_env_worker.reach.reading import READ_BYTES, ReaderApart
-from warren_env_worker.reach.sealed import Sealed
-from warren_env_worker.reach.secrets import Cleaner, remember, shortened
+from warren_env_worker.permissions.policy_file import policy_of
+from warren_env_worker.permissions.reading import READ_BYTES, ReaderApart
+from warren_env_worker.permissions.sealed import Sealed
+from warren_env_worker.permissions.secrets import Cleaner, remember, shortened
 from warren_schemas.config import EnvironmentConfig, OwnReward
 from warren_schemas.episode import TaskRef
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
@@ -208,7 +208,7 @@ def test_secrets_that_are_passed_on_are_cut_out_where_they_lie() -> None:
 
 
 def test_a_key_is_not_told_where_tasks_are_loaded() -> None:
-    confined = reach(config={"key_variable": KEY}, **TO_JUDGE).without_values()
+    confined = permissions(config={"key_variable": KEY}, **TO_JUDGE).without_values()
     assert VALUE not in str(confined.values_of_keys)
 
     async def ask() -> None:

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.trust.reaching import reach
+from tests.trust.permitted import permissions
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.verifiers.environment import Verifiers, VerifiersV0
-from warren_env_worker.reach.reach import TRUSTED, acting
+from warren_env_worker.permissions.permissions import TRUSTED, acting
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from warren_env_worker.reach.reach import TRUSTED, acting
 def test_what_would_reach_further_is_refused(
     taskset: str, arguments: dict[str, Any], told: str
 ) -> None:
-    with acting(reach(functions=["mine:*"])):
+    with acting(permissions(functions=["mine:*"])):
         assert Verifiers("mine", {"level": 3}).taskset == "mine"
         for config in ({"arguments": arguments}, {"split_arguments": {"test": arguments}}):
             with pytest.raises(ConfigError, match=told):
@@ -33,7 +33,7 @@ def test_what_would_reach_further_is_refused(
 
 def test_v0_takes_any_argument_and_a_trusted_worker_a_prompt_of_its_own() -> None:
     prompt: dict[str, Any] = {"system_prompt": "guess"}
-    with acting(reach(functions=["mine:*"])):
+    with acting(permissions(functions=["mine:*"])):
         assert VerifiersV0("mine", prompt | {"id": 3}).arguments == {
             "system_prompt": "guess",
             "id": 3,

@@ -25,7 +25,7 @@ from warren_env_worker.check.wire import (
 )
 from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.output.stack import answer_signals
-from warren_env_worker.reach.secrets import WithoutSecrets
+from warren_env_worker.permissions.secrets import WithoutSecrets
 
 
 def main() -> None:

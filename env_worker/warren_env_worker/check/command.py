@@ -133,7 +133,7 @@ async def _looks(url: str, config: dict[str, object], split: str) -> "AsyncGener
     from warren.errors import ConfigurationError
     from warren_env_worker.check.conformance import Looks
     from warren_env_worker.environments.http.server import EnvServer
-    from warren_env_worker.reach.reach import TRUSTED
+    from warren_env_worker.permissions.permissions import TRUSTED
 
     try:
         service = TRUSTED.service(url, None)

@@ -26,7 +26,7 @@ from warren_env_worker.environments.http.server import (
     EpisodeLost,
     ServerFailed,
 )
-from warren_env_worker.reach.asking import AskAgain
+from warren_env_worker.permissions.asking import AskAgain
 
 _SEED, _ACTION, _MOST_TURNS = 11, "1", 4
 

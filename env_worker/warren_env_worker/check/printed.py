@@ -2,7 +2,7 @@
 
 from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import OutputLog, stamped
-from warren_env_worker.reach.secrets import Cleaner
+from warren_env_worker.permissions.secrets import Cleaner
 
 MAX_SHOWN_BYTES = 256 * 1024
 

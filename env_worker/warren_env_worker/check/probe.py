@@ -21,8 +21,8 @@ from warren_env_worker.host.refusal import Refusal, blame, error_refusal
 from warren_env_worker.host_services.client import EpisodeServices
 from warren_env_worker.host_services.local import offered
 from warren_env_worker.output.stack import own_root
-from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.reach.sealed import NOTHING
+from warren_env_worker.permissions.permissions import TRUSTED
+from warren_env_worker.permissions.sealed import NOTHING
 
 MAX_TURNS = 64
 Policy = Callable[[Env[Any], int], str | Awaitable[str]]
@@ -73,7 +73,7 @@ class Probe:
         return Start(
             config=self._config, seed=11, member=member, max_turns=MAX_TURNS, split=self._split,
             index=index, order_seed=0, shuffle=True, num_samples=None, task_ids=(), demonstrates=False,
-            tool_format=None, sealed=NOTHING, reach=TRUSTED, tag="",
+            tool_format=None, sealed=NOTHING, permissions=TRUSTED, tag="",
         )  # fmt: skip
 
     def play(

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.questions import Question, read_questions
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 _UID_CHARS = 16
 

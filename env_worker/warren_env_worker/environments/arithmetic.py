@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from warren.environment import ConfigError, Context, Env, StepResult
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.permissions import current
 
 COLUMNS = ("question", "answer")
 PARTIAL_REWARD = 0.2
@@ -48,7 +48,7 @@ class Arithmetic(Env[Problem]):
         an answer above `max_answer` are left out.
         """
         self.path = path
-        self.reach = current()
+        self.permissions = current()
         self.demonstrations = demonstrations
         self.max_answer = max_answer
 
@@ -66,7 +66,7 @@ class Arithmetic(Env[Problem]):
 
     def _own(self, path: str, split: str) -> list[Problem]:
         name = path.replace("{split}", split)
-        with self.reach.open_file(name) as file:
+        with self.permissions.open_file(name) as file:
             return read_problems(file, name)
 
     def reset(self, task: Problem, ctx: Context) -> str:

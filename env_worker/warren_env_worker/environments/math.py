@@ -27,7 +27,7 @@ from warren.environment import (
 )
 from warren.host_services.verdict import AnswerForm, Verdict
 from warren_env_worker.environments.questions import Question, question, read_questions
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.permissions import current
 from warren_env_worker.verifier.verdict import GoldUnusable
 from warren_env_worker.verifier.verifier import verify
 
@@ -66,7 +66,7 @@ class Math(Env[Question]):
         false, questions without a right answer are asked as well, and get no reward here: for runs whose `rewards` have
         other parts than `own`.
         """
-        self.reach = current()
+        self.permissions = current()
         self.path = path
         self.answer_form = answer_form
         self.instruction = instruction
@@ -79,7 +79,7 @@ class Math(Env[Question]):
                 "nothing says where the questions are: give `path` in config, or a `dataset` beside it"
             )
         path = Path(self._file(split))
-        return read_questions(path, self.reach, needs_gold=self.needs_gold)
+        return read_questions(path, self.permissions, needs_gold=self.needs_gold)
 
     def task_of(self, row: Mapping[str, Any]) -> Question:
         if self.path is not None:

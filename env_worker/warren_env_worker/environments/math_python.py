@@ -71,7 +71,7 @@ class MathPython(Math):
             raise ConfigError(f"max_calls must be at least 1, not {max_calls}")
         self.form = tool_format
         self.n_calls_left = max_calls
-        self.sandboxes = sandboxes_of(sandbox or SandboxSettings(), self.reach)
+        self.sandboxes = sandboxes_of(sandbox or SandboxSettings(), self.permissions)
         self.settings = self.sandboxes.settings
         self.sandbox: Sandbox | None = None
         self.is_closed = False

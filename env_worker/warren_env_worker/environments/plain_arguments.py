@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pydantic import JsonValue
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.permissions import current
 
 
 def require_plain(arguments: Iterable[Mapping[str, JsonValue]]) -> None:

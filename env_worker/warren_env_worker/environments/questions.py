@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 from warren.environment import ChatMessage, ConfigError
 from warren.host_services.verdict import AnswerForm
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 from warren_env_worker.verifier.extraction import extract, last_boxed
 from warren_schemas.datasets.row_ids import ID_FIELDS, row_id
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
@@ -52,12 +52,14 @@ class Question(NamedTuple):
     """What the file calls it."""
 
 
-def read_questions(path: Path, reach: Reach, *, needs_gold: bool = True) -> list[Question]:
+def read_questions(
+    path: Path, permissions: Permissions, *, needs_gold: bool = True
+) -> list[Question]:
     """Raises `ConfigError`, naming the row, for a file that may not be read, is missing or has another
     layout; of what stands in it, nothing is told."""
     seen: dict[tuple[object, str | None], Question] = {}
     n_rows = 0
-    for n_rows, row in enumerate(_rows(path, reach), 1):
+    for n_rows, row in enumerate(_rows(path, permissions), 1):
         try:
             found = question(row, n_rows, needs_gold=needs_gold)
         except ConfigError as error:
@@ -68,12 +70,12 @@ def read_questions(path: Path, reach: Reach, *, needs_gold: bool = True) -> list
     return list(seen.values())
 
 
-def _rows(path: Path, reach: Reach) -> Iterator[Mapping[str, object]]:
+def _rows(path: Path, permissions: Permissions) -> Iterator[Mapping[str, object]]:
     readers = {".parquet": _parquet_rows, ".jsonl": _json_rows, ".json": _json_rows}
     reader = readers.get(path.suffix)
     if reader is None:
         raise ConfigError(f"{path}: the name must end in .parquet, .jsonl or .json")
-    with reach.open_file(str(path)) as file:
+    with permissions.open_file(str(path)) as file:
         try:
             yield from reader(file)
         except (OSError, ValueError) as error:  # a broken parquet file is a ValueError of pyarrow's

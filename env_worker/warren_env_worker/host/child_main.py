@@ -30,8 +30,8 @@ from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
 from warren_env_worker.host_services.connecting import front
 from warren_env_worker.output.stack import answer_signals, own_root
-from warren_env_worker.reach.reach import confine
-from warren_env_worker.reach.secrets import WithoutSecrets
+from warren_env_worker.permissions.permissions import confine
+from warren_env_worker.permissions.secrets import WithoutSecrets
 
 _STDOUT, _STDERR = 1, 2
 

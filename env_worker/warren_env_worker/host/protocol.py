@@ -15,8 +15,8 @@ from typing import Any, Literal
 import orjson
 
 from warren.environment import Sampled
-from warren_env_worker.reach.reach import Reach
-from warren_env_worker.reach.sealed import NOTHING, Sealed
+from warren_env_worker.permissions.permissions import Permissions
+from warren_env_worker.permissions.sealed import NOTHING, Sealed
 from warren_schemas.base import Frozen
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.datasets.order import Order
@@ -68,7 +68,7 @@ class Start:
     """None: the environment's own."""
     sealed: Sealed
     """The secrets that its environment's code and its services get."""
-    reach: Reach
+    permissions: Permissions
     """What its config may reach, without the values of keys."""
     tag: str
     """Stands before what the episode prints."""
@@ -263,7 +263,7 @@ def _plain(value: Frozen | memoryview) -> object:
 def _call(fields: dict[str, Any]) -> Call:
     start = fields["start"]
     if start:
-        start["reach"] = Reach.unpacked(start["reach"])
+        start["permissions"] = Permissions.unpacked(start["permissions"])
         start["task_ids"] = tuple(start["task_ids"])
         start["row"] = Row(**start["row"]) if start["row"] else None
     fields["start"] = Start(**start) if start else None

@@ -8,8 +8,8 @@ from warren.environment import ConfigError
 from warren_env_worker.host.protocol import Answer, Call, Row, Start
 from warren_env_worker.host.refusal import config_refusal, in_its_own_words
 from warren_env_worker.host.sampled import sampled_of
-from warren_env_worker.reach.granting import Granted, granted
-from warren_env_worker.reach.sealed import Sealed
+from warren_env_worker.permissions.granting import Granted, granted
+from warren_env_worker.permissions.sealed import Sealed
 from warren_schemas.episode import EpisodePurpose, EpisodeSpec
 from warren_schemas.operator_policy import OperatorPolicy
 from warren_schemas.transcript import Transcript
@@ -76,8 +76,8 @@ def start_of(spec: EpisodeSpec, has: Granted, *, lists_ids: bool = False) -> Sta
         level=spec.task.level,
         demonstrates=spec.purpose is EpisodePurpose.DEMONSTRATE,
         tool_format=spec.tool_format,
-        sealed=Sealed.of(has.secrets, has.reach.values_of_keys),
-        reach=has.reach.without_values(),
+        sealed=Sealed.of(has.secrets, has.permissions.values_of_keys),
+        permissions=has.permissions.without_values(),
         lists_ids=lists_ids,
         row=None if row is None else Row(row.number, dict(row.values)),
         tag=f"{spec.group} member {spec.member}, {spec.task.split} {spec.task.index}",

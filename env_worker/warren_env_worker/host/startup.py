@@ -15,7 +15,7 @@ from warren_env_worker.host_services.accepting import accepting
 from warren_env_worker.output.kept import KeptOutput
 from warren_env_worker.output.log import OutputLog
 from warren_env_worker.output.pump import Pump, pumped
-from warren_env_worker.reach.variables import child_variables
+from warren_env_worker.permissions.variables import child_variables
 from warren_schemas.operator_policy import OperatorPolicy
 
 CHILD_MODULE = "warren_env_worker.host.child_main"

@@ -22,7 +22,7 @@ from warren_env_worker.host_services.frames import (
     tell,
     tell_later,
 )
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 
 Connect = Callable[[], socket.socket]
 ResultT = TypeVar("ResultT")
@@ -108,10 +108,12 @@ class Line:
 class Session:
     """A sandbox that begins to start when this is made."""
 
-    def __init__(self, connect: Connect, settings: SandboxSettings, reach: Reach) -> None:
+    def __init__(
+        self, connect: Connect, settings: SandboxSettings, permissions: Permissions
+    ) -> None:
         self._line = Line(connect, SandboxFailed)
         self._is_started = False
-        self._line.tell(packed({"settings": settings, "reach": reach}))
+        self._line.tell(packed({"settings": settings, "permissions": permissions}))
 
     @property
     def is_open(self) -> bool:
@@ -139,14 +141,14 @@ class Session:
 class EpisodeServices:
     """Of one episode; to be closed with it."""
 
-    def __init__(self, connect: Connect, reach: Reach) -> None:
+    def __init__(self, connect: Connect, permissions: Permissions) -> None:
         self._connect = connect
-        self._reach = reach
+        self._permissions = permissions
         self._opened: list[Session] = []
         self._own: dict[str, Session] = {}
 
     def sandbox(self, settings: SandboxSettings) -> Session:
-        session = Session(self._connect, settings, self._reach)
+        session = Session(self._connect, settings, self._permissions)
         self._opened.append(session)
         return session
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.host_services.client import EpisodeServices
 from warren_env_worker.host_services.server import ServicesServer
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 CLOSE_S = 30.0
 

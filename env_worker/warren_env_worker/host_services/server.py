@@ -17,7 +17,7 @@ from warren.host_services.cells import SandboxFailed
 from warren.host_services.settings import SandboxSettings
 from warren.host_services.verdict import AnswerForm, VerificationFailed
 from warren_env_worker.host_services.frames import Fields, heard, packed
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.port import Sandbox
 from warren_env_worker.sandbox.spares import Spares
@@ -40,7 +40,7 @@ class ServicesServer:
     def __init__(self, n_spares: int) -> None:
         """So many started sandboxes wait for whoever asks next."""
         self._spares = Spares(n_spares)
-        self._kinds: dict[tuple[str, Reach], Sandboxes] = {}
+        self._kinds: dict[tuple[str, Permissions], Sandboxes] = {}
         self._conversations: set[asyncio.Task[object]] = set()
         """An event loop alone keeps no task that waits for a stream."""
 
@@ -83,7 +83,10 @@ class ServicesServer:
     def _sandboxes(self, asked: Fields) -> Sandboxes:
         """Raises `ConfigError`, `ValidationError`."""
         settings = SandboxSettings.model_validate(asked["settings"])
-        key = settings.model_dump_json(exclude_unset=True), Reach.unpacked(asked["reach"])
+        key = (
+            settings.model_dump_json(exclude_unset=True),
+            Permissions.unpacked(asked["permissions"]),
+        )
         if key not in self._kinds:
             if len(self._kinds) >= MAX_KINDS:
                 self._kinds.pop(next(iter(self._kinds)))

@@ -38,7 +38,7 @@ def ors_server(*, server: ServerOptions = _DEFAULTS, options: EnvOptions = ENV_D
 
     from warren.settings import warren_home
     from warren_broker.worker.program import run_program
-    from warren_env_worker.reach.policy_file import policy_of
+    from warren_env_worker.permissions.policy_file import policy_of
     from warren_schemas.operator_policy import TRUSTING
 
     policy = policy_of(

@@ -8,8 +8,8 @@ import os
 
 from warren_env_worker.output.lines import Lines
 from warren_env_worker.output.stack import asked, own_place, places
-from warren_env_worker.reach.reading import PlainReader, ReaderApart
-from warren_env_worker.reach.sealed import Sealed
+from warren_env_worker.permissions.reading import PlainReader, ReaderApart
+from warren_env_worker.permissions.sealed import Sealed
 
 MAX_BYTES = 65_536
 _STDERR = 2

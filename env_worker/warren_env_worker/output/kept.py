@@ -10,7 +10,7 @@ import time
 from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import OutputLog, stamped
 from warren_env_worker.output.stack import PATIENCE_S, ask, is_whole, own_place, places
-from warren_env_worker.reach.secrets import Cleaner
+from warren_env_worker.permissions.secrets import Cleaner
 
 MAX_DUMP_BYTES = 65_536
 

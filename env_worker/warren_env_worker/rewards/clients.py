@@ -13,7 +13,7 @@ from typing import Annotated, Generic, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field, TypeAdapter
 
-from warren_env_worker.reach.service import Service
+from warren_env_worker.permissions.service import Service
 from warren_env_worker.rewards.judge import Spent, judge_of_episodes, judge_of_groups
 from warren_env_worker.rewards.scored import Scored, ScoredGroup
 from warren_env_worker.rewards.service import GroupRewardService, RewardService

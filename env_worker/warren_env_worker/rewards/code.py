@@ -12,8 +12,8 @@ from warren.environment import ConfigError
 from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
 from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.background_loop import background_loop
-from warren_env_worker.reach.reach import Reach
-from warren_env_worker.reach.secrets import shortened
+from warren_env_worker.permissions.permissions import Permissions
+from warren_env_worker.permissions.secrets import shortened
 from warren_env_worker.rewards.function import MAX_REASON_CHARS, finite, offered
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_env_worker.sandbox.shared import sandboxes_of
@@ -23,11 +23,11 @@ NAME = "reward"
 
 
 class RewardCode:
-    def __init__(self, settings: CodeReward, reach: Reach) -> None:
+    def __init__(self, settings: CodeReward, permissions: Permissions) -> None:
         """Raises `ConfigError` for text that is no such function, and for more time than the operator allows."""
         self._code = settings.code
         self._names = _taken(_found(settings.code))
-        self._sandboxes = sandboxes_of(_sandbox(settings.limit_s), reach)
+        self._sandboxes = sandboxes_of(_sandbox(settings.limit_s), permissions)
 
     async def __call__(self, scored: Scored) -> float:
         """Raises `RewardFailed`."""

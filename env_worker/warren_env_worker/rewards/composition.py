@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 from warren_env_worker.background_loop import background_loop
-from warren_env_worker.reach.reach import Reach, current
+from warren_env_worker.permissions.permissions import Permissions, current
 from warren_env_worker.rewards.clients import (
     Asker,
     RewardClients,
@@ -46,9 +46,9 @@ GivenT = TypeVar("GivenT")
 class Composition:
     def __init__(self, parts: Sequence[Reward]) -> None:
         """Raises `ConfigError` for functions that are not there, and for what may not be reached."""
-        reach = current()
+        permissions = current()
         self._parts = [
-            (name_of(part, n), part, _score_of(part, reach)) for n, part in enumerate(parts)
+            (name_of(part, n), part, _score_of(part, permissions)) for n, part in enumerate(parts)
         ]
 
     async def score(self, scored: Scored) -> tuple[float | None, dict[str, float]]:
@@ -71,9 +71,9 @@ class GroupComposition:
 
     def __init__(self, parts: Sequence[GroupReward]) -> None:
         """Raises `ConfigError` for functions that are not there or not allowed."""
-        reach = current()
+        permissions = current()
         self._parts = [
-            (name_of(part, n), part.weight, _group_score_of(part, reach))
+            (name_of(part, n), part.weight, _group_score_of(part, permissions))
             for n, part in enumerate(parts)
         ]
 
@@ -101,14 +101,14 @@ async def _named(name: str, score: Awaitable[GivenT]) -> GivenT:
         raise RewardFailed(reason, error.kind, is_retryable=error.is_retryable) from error
 
 
-def _score_of(part: Reward, reach: Reach) -> Score:
+def _score_of(part: Reward, permissions: Permissions) -> Score:
     if isinstance(part, OwnReward):
         return _own
     if isinstance(part, FunctionReward):
-        return _function(*reach.function(part.function))
+        return _function(*permissions.function(part.function))
     if isinstance(part, CodeReward):
-        return RewardCode(part, reach)
-    asker = _asker_of(part, reach)
+        return RewardCode(part, permissions)
+    asker = _asker_of(part, permissions)
 
     async def ask(scored: Scored) -> float:
         return await background_loop().call(_clients.score(asker(scored.run), scored))
@@ -116,10 +116,10 @@ def _score_of(part: Reward, reach: Reach) -> Score:
     return ask
 
 
-def _group_score_of(part: GroupReward, reach: Reach) -> GroupScore:
+def _group_score_of(part: GroupReward, permissions: Permissions) -> GroupScore:
     if isinstance(part, GroupFunctionReward):
-        return _group_function(*reach.function(part.function))
-    asker = _asker_of(part, reach)
+        return _group_function(*permissions.function(part.function))
+    asker = _asker_of(part, permissions)
 
     async def ask(group: ScoredGroup) -> list[float]:
         return await background_loop().call(_group_clients.score(asker(group.run), group))
@@ -127,12 +127,12 @@ def _group_score_of(part: GroupReward, reach: Reach) -> GroupScore:
     return ask
 
 
-def _asker_of(part: Asking, reach: Reach) -> Callable[[str], Asker]:
+def _asker_of(part: Asking, permissions: Permissions) -> Callable[[str], Asker]:
     """By run. Raises `ConfigError` for what may not be reached."""
     is_judge = isinstance(part, JudgeReward | GroupJudgeReward)
     url = f"{part.url.rstrip('/')}/chat/completions" if is_judge else part.url
-    service = reach.service(url, part.key_variable)
-    shared = Asker(reach.owner, service, part.model_dump_json())
+    service = permissions.service(url, part.key_variable)
+    shared = Asker(permissions.owner, service, part.model_dump_json())
     return lambda run: shared._replace(run=run) if is_judge else shared
 
 

@@ -16,7 +16,7 @@ from numbers import Real
 from typing import cast
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.secrets import shortened, told
+from warren_env_worker.permissions.secrets import shortened, told
 from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
 
 MAX_REASON_CHARS = 300

@@ -5,7 +5,7 @@
 
 Invariants: the same question is asked once, also while its answer is under way, as long as it is remembered; one that fails
 is not remembered. No request is made beyond the budget. What has no score in the end is `RewardFailed` and never a 0;
-nothing of an answer, and no key, ever appears in a message (`reach.service`).
+nothing of an answer, and no key, ever appears in a message (`permissions.service`).
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import orjson
 
-from warren_env_worker.reach.service import FAILED, Service, ServiceFailed, ServiceSession
+from warren_env_worker.permissions.service import FAILED, Service, ServiceFailed, ServiceSession
 from warren_env_worker.rewards.questions import (
     group_prompt,
     prompt,

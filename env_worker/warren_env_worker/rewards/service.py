@@ -12,7 +12,7 @@ Or, to compare the episodes of a group, for all of these at once:
 
 Invariants: a busy or failing service (429, 5xx, no connection) is asked again with growing pauses,
 and as late as it asks for; what it does not answer in the end is `RewardFailed` and never a 0; nothing
-of an answer but its rewards, and no key, ever appears in a message (`reach.service`).
+of an answer but its rewards, and no key, ever appears in a message (`permissions.service`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from warren.environment import ChatMessage, EpisodeTranscript
-from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
+from warren_env_worker.permissions.service import FAILED, Service, ServiceFailed
 from warren_env_worker.rewards.function import finite
 from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
 from warren_schemas.config import GroupServiceReward, ServicePart, ServiceReward

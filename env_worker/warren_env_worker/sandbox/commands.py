@@ -63,7 +63,7 @@ async def _serve(host: str, port: int, given: dict[str, object]) -> None:
 
     from warren.host_services.cells import SandboxFailed
     from warren.host_services.settings import SandboxSettings
-    from warren_env_worker.reach.reach import TRUSTED
+    from warren_env_worker.permissions.permissions import TRUSTED
     from warren_env_worker.sandbox.opening import Sandboxes
     from warren_env_worker.sandbox.server import make_app
     from warren_env_worker.sandbox.spares import N_SPARES, Spares

@@ -6,18 +6,18 @@ that says nothing gets the default, or the operator's where that is less.
 
 from warren.environment import ConfigError
 from warren.host_services.settings import SandboxLimits, SandboxSettings
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 
 
-def allowed(settings: SandboxSettings, reach: Reach) -> SandboxSettings:
+def allowed(settings: SandboxSettings, permissions: Permissions) -> SandboxSettings:
     """Raises `ConfigError`."""
-    if reach.is_trusted:
+    if permissions.is_trusted:
         return settings
-    return settings.model_copy(update={"limits": _lowered(settings.limits, reach)})
+    return settings.model_copy(update={"limits": _lowered(settings.limits, permissions)})
 
 
-def _lowered(limits: SandboxLimits, reach: Reach) -> SandboxLimits:
-    most = SandboxLimits().model_dump() | dict(reach.sandbox_limits)
+def _lowered(limits: SandboxLimits, permissions: Permissions) -> SandboxLimits:
+    most = SandboxLimits().model_dump() | dict(permissions.sandbox_limits)
     above = {name: value for name, value in limits.model_dump().items() if value > most[name]}
     if asked := sorted(above.keys() & limits.model_fields_set):
         told = ", ".join(f"{name} {above[name]:g} (at most {most[name]:g})" for name in asked)

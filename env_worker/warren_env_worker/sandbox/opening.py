@@ -13,7 +13,7 @@ from yarl import URL
 
 from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
 from warren.host_services.settings import SandboxSettings
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 from warren_env_worker.sandbox import bubblewrap, containers, landlock
 from warren_env_worker.sandbox.allowance import allowance
 from warren_env_worker.sandbox.container_session import ContainerSandbox
@@ -55,21 +55,25 @@ class Startable(Waiting, Protocol):
 Makers = Mapping[str, Callable[[SandboxSettings], Startable]]
 
 
-def _maker(settings: SandboxSettings, reach: Reach, makers: Makers) -> Callable[[str], Startable]:
+def _maker(
+    settings: SandboxSettings, permissions: Permissions, makers: Makers
+) -> Callable[[str], Startable]:
     """From a tier to a sandbox that was not started; what the settings name is checked before."""
     if settings.image is not None:
-        reach.require_image(settings.image)
+        permissions.require_image(settings.image)
     elif settings.python is not None:
-        reach.require_python(settings.python)
+        permissions.require_python(settings.python)
     if settings.libraries is not None:
-        reach.require_libraries(settings.libraries)
-    service = settings.url and reach.service(run_code_url(settings.url), settings.key_variable)
+        permissions.require_libraries(settings.libraries)
+    service = settings.url and permissions.service(
+        run_code_url(settings.url), settings.key_variable
+    )
 
     def make(tier: str) -> Startable:
         if service:
             return RemoteSandbox(service, settings.limits)
         if tier == "kubernetes":
-            return _in_cluster(reach.kubernetes, settings)
+            return _in_cluster(permissions.kubernetes, settings)
         return makers[tier](settings)
 
     return make
@@ -98,18 +102,18 @@ class Sandboxes:
     def __init__(
         self,
         settings: SandboxSettings,
-        reach: Reach,
+        permissions: Permissions,
         makers: Makers = MAKERS,
         spares: Spares | None = None,
     ) -> None:
-        """`reach` is that of the config from which the settings come; `makers` has one for each tier; `spares` keeps
+        """`permissions` are those of the config from which the settings come; `makers` has one for each tier; `spares` keeps
         started ones, None for none.
 
         Raises `ConfigError` for settings that name what may not be reached, or ask for more than allowed.
         """
-        self.settings = allowed(settings, reach)
+        self.settings = allowed(settings, permissions)
         """Those that hold: limits that the config leaves open may be lower by the operator's policy."""
-        self._make = _maker(self.settings, reach, makers)
+        self._make = _maker(self.settings, permissions, makers)
         self._choosing = asyncio.Lock()
         self._service = str(URL(settings.url).origin()) if settings.url else None
         self._tier: str | None = None

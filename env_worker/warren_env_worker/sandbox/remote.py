@@ -11,7 +11,7 @@ from typing import cast
 
 from warren.host_services.cells import CellResult, CellStatus, SandboxFailed
 from warren.host_services.settings import SandboxLimits
-from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
+from warren_env_worker.permissions.service import FAILED, Service, ServiceFailed
 from warren_env_worker.sandbox.port import shortened
 
 N_TRIES = 4

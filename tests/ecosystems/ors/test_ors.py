@@ -14,7 +14,7 @@ from warren.environment import Context, NotReplayable
 from warren.testing import Policy
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
-from warren_env_worker.reach.reach import KeyGrant, Reach, acting
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 from warren_schemas.config import ToolFormat
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
@@ -99,7 +99,7 @@ def test_images_long_answers_tools_of_a_task_and_slow_calls(server: RealServer) 
 @pytest.mark.shows("ORS client", "secrets")
 def test_secrets_reach_an_environment_in_the_form_that_it_reads(server: RealServer) -> None:
     key = "WARREN_SECRET_TOKEN"
-    with acting(Reach(is_trusted=True, keys=(KeyGrant(key, "sk-0123456789", None),))):
+    with acting(Permissions(is_trusted=True, keys=(KeyGrant(key, "sk-0123456789", None),))):
         secrets = {"secrets": {"TOKEN": key}}
         sent = play(server, saying(call("secret"), "done"), "trouble", secrets_in="body", **secrets)
         lost = play(server, saying(call("secret"), "done"), "trouble", **secrets)

@@ -15,7 +15,7 @@ from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.environments.guess import Guess
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
-from warren_env_worker.reach.reach import KeyGrant, Reach, acting
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
 SEED = 7
@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[OrsServer]:
     guess = {"config": {"high": 99, "guesses": 4}, "n_tasks": 12, "splits": ["train"]}
     with (
         ors_server(folder, *options, guess=guess) as started,
-        acting(Reach(is_trusted=True, keys=(KeyGrant(KEY, "key", None),))),
+        acting(Permissions(is_trusted=True, keys=(KeyGrant(KEY, "key", None),))),
     ):
         yield started
 

@@ -16,7 +16,7 @@ from warren_env_worker.check.conformance import Looks
 from warren_env_worker.check.finding import Mark
 from warren_env_worker.environments.http.environment import Http
 from warren_env_worker.environments.http.server import EnvServer
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "http_environment"
 

@@ -18,7 +18,7 @@ from warren_env_worker.environments.http.environment import Http
 from warren_env_worker.environments.http.server import EnvServer
 from warren_env_worker.http_server.service import serving
 from warren_env_worker.http_server.settings import HttpServerSettings
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.settings import EnvWorkerSettings
 
 LETTERS = "tests.support.environments:Letters"

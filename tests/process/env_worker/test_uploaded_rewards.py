@@ -3,7 +3,7 @@
 import pytest
 
 from warren.environment import ChatMessage, ConfigError
-from warren_env_worker.reach.reach import TRUSTED, Reach
+from warren_env_worker.permissions.permissions import TRUSTED, Permissions
 from warren_env_worker.rewards.code import RewardCode
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_schemas.config import CodeReward
@@ -12,8 +12,10 @@ ASKED = (ChatMessage(role="user", content="6*7 = '?'"),)
 SCORED = Scored(ASKED, 'forty-two "42"\n', "42", 1.0, "gsm8k", {"exact": 1.0})
 
 
-def reward(code: str, limit_s: float | None = None, reach: Reach = TRUSTED) -> RewardCode:
-    return RewardCode(CodeReward(code=code, limit_s=limit_s), reach)
+def reward(
+    code: str, limit_s: float | None = None, permissions: Permissions = TRUSTED
+) -> RewardCode:
+    return RewardCode(CodeReward(code=code, limit_s=limit_s), permissions)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +65,4 @@ def test_code_that_will_not_do(code: str, reason: str) -> None:
 
 def test_no_more_time_is_taken_than_the_operator_allows() -> None:
     with pytest.raises(ConfigError, match="cell_s"):
-        reward("def reward(): return 1.0", limit_s=60.0, reach=Reach())
+        reward("def reward(): return 1.0", limit_s=60.0, permissions=Permissions())

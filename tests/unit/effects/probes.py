@@ -24,7 +24,7 @@ from warren_env_worker.environments.guess import Guess
 from warren_env_worker.host.child.choice import chosen
 from warren_env_worker.host.protocol import Start
 from warren_env_worker.host.request import start_of
-from warren_env_worker.reach.granting import granted
+from warren_env_worker.permissions.granting import granted
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import records
 from warren_gateway.coordinator.job import queue

@@ -9,7 +9,7 @@ from tests.support.question_files import CHAT, LAYOUTS, write_rows
 from warren.environment import ConfigError
 from warren_env_worker.data.preparing import prepare
 from warren_env_worker.environments.questions import read_questions
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

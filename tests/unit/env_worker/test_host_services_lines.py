@@ -18,7 +18,7 @@ from warren.host_services import (
 from warren_env_worker.host_services.client import EpisodeServices, Session
 from warren_env_worker.host_services.connecting import Front
 from warren_env_worker.host_services.frames import HungUp, hear, hear_later, packed, tell
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from tests.support.interacting import spec
 from warren.environment import ConfigError
 from warren.host_services import SandboxSettings
 from warren_env_worker.host_services.frames import packed
-from warren_env_worker.reach.granting import granted
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.granting import granted
+from warren_env_worker.permissions.permissions import Permissions
 from warren_env_worker.sandbox.kubernetes.pod import greeting, pod_of
 from warren_env_worker.sandbox.kubernetes.status import Pod
 from warren_env_worker.sandbox.opening import Sandboxes
@@ -107,11 +107,16 @@ def test_a_policy_names_the_namespace_and_an_episodes_process_is_told() -> None:
     listed = OperatorPolicy(kubernetes=PLACE)
     trusting = OperatorPolicy(trusts_configs=True, kubernetes=PLACE)
     for policy in (listed, trusting):
-        reach = granted(policy, spec("cells")).reach
-        assert reach.kubernetes == PLACE
-        assert Reach.unpacked(orjson.loads(packed({"reach": reach})[4:])["reach"]) == reach
+        permissions = granted(policy, spec("cells")).permissions
+        assert permissions.kubernetes == PLACE
+        assert (
+            Permissions.unpacked(
+                orjson.loads(packed({"permissions": permissions})[4:])["permissions"]
+            )
+            == permissions
+        )
     with pytest.raises(ConfigError, match=r"image: python:3\.12 is not allowed"):
-        Sandboxes(SETTINGS, granted(listed, spec("cells")).reach)
+        Sandboxes(SETTINGS, granted(listed, spec("cells")).permissions)
 
 
 @pytest.mark.parametrize("namespace", ["", "Boxes", "a/b", "-a", "a" * 64, "a b", "a?b", ".."])

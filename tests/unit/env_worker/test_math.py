@@ -17,7 +17,7 @@ from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
 from warren_env_worker.host.config import ConfigSchema
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 arrow: Any = import_module("pyarrow")
 

@@ -5,9 +5,9 @@ import os
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from warren_env_worker.reach.reading import ReaderApart
-from warren_env_worker.reach.sealed import Sealed
-from warren_env_worker.reach.secrets import (
+from warren_env_worker.permissions.reading import ReaderApart
+from warren_env_worker.permissions.sealed import Sealed
+from warren_env_worker.permissions.secrets import (
     MIN_CHARS,
     Cleaner,
     for_run,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from warren_env_worker.reach.secrets import Cleaner, without_secrets
+from warren_env_worker.permissions.secrets import Cleaner, without_secrets
 
 
 def test_a_value_that_holds_another_is_cut_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:

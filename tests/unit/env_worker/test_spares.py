@@ -8,7 +8,7 @@ import pytest
 
 from warren.host_services import CellResult, CellStatus, SandboxFailed
 from warren.host_services.settings import SandboxSettings
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.spares import Spares
 

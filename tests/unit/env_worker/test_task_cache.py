@@ -18,7 +18,7 @@ from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.protocol import Call, Start, pack, unpack
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.host.request import start_of
-from warren_env_worker.reach.granting import granted
+from warren_env_worker.permissions.granting import granted
 from warren_schemas.episode import TaskRef, TaskRow
 from warren_schemas.operator_policy import TRUSTING
 

@@ -16,8 +16,8 @@ from warren_env_worker.host.forked.stateless.trial import (
 )
 from warren_env_worker.host.protocol import Call, Observed, Refused, Start
 from warren_env_worker.host.request import start_of
-from warren_env_worker.reach.granting import granted
-from warren_env_worker.reach.sealed import Sealed
+from warren_env_worker.permissions.granting import granted
+from warren_env_worker.permissions.sealed import Sealed
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import TRUSTING
 

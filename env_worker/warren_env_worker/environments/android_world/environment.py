@@ -31,8 +31,8 @@ from warren.settings import warren_home
 from warren_env_worker.environments.android_world.actions import FORMS, Action, Misfit, Status, read
 from warren_env_worker.environments.android_world.episode import AndroidEpisode, TaskChoice
 from warren_env_worker.environments.android_world.pool import Pool
-from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
+from warren_env_worker.permissions.permissions import current
 from warren_schemas.fields.secret_variables import SecretVariable
 
 MAX_SEED = 2**31
@@ -73,8 +73,8 @@ class AndroidWorld(Env):
             raise ConfigError("servers: expected one URL or more")
         if seed is None and combinations > 1:
             raise ConfigError("combinations: no effect without seed; leave it out, or give a seed")
-        reach = current()
-        self.services = [reach.service(url, key_variable) for url in servers]
+        permissions = current()
+        self.services = [permissions.service(url, key_variable) for url in servers]
         self.task_types = tuple(task_types)
         self.family = task_family
         self.seed = seed

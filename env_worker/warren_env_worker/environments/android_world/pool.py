@@ -17,8 +17,8 @@ from warren_env_worker.environments.android_world.server import (
     SlotLost,
 )
 from warren_env_worker.environments.android_world.slots import Slot, taken
-from warren_env_worker.reach.asking import AskAgain, patiently
-from warren_env_worker.reach.service import Service
+from warren_env_worker.permissions.asking import AskAgain, patiently
+from warren_env_worker.permissions.service import Service
 
 WAIT_S = 540.0
 """For a slot that others have; a call of the environment may take a minute more."""

@@ -18,9 +18,9 @@ from warren_env_worker.environments.android_world.screen import (
     Screen,
     screen,
 )
-from warren_env_worker.reach.asking import AskAgain
-from warren_env_worker.reach.patient_client import PatientClient
-from warren_env_worker.reach.service import MAX_ANSWER_BYTES, Service, content_of
+from warren_env_worker.permissions.asking import AskAgain
+from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
 
 Query = Mapping[str, str | int]
 AnswerT = TypeVar("AnswerT")

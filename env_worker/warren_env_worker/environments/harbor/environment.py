@@ -33,7 +33,7 @@ from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.permissions import current
 from warren_schemas.ids import MAX_TASK_ID_CHARS
 from warren_schemas.isolation.agent_box import Box
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
@@ -78,14 +78,14 @@ class Harbor(AgentEnv[HarborTask]):
         `module:Class`; `agent_config` is for these. `reward` is which one of the tests' rewards counts, where there are several.
         `box` and `disk_mib` bound a box; `skip_run_lines` leaves out what a Dockerfile runs.
         """
-        self.reach = current()
+        self.permissions = current()
         self.path, self.agent, self.agent_config = path, agent, dict(agent_config or {})
         given = {"max_calls": max_calls, "command_s": command_s, "result_chars": result_chars}
         of_shell = {name: value for name, value in given.items() if value is not None}
         self.shell: dict[str, JsonValue] = {**_SHELL, **of_shell}
         self.reward, self.sandbox = reward, sandbox
-        self.box = chosen(box, self.reach)
-        self.disk_mib = chosen_disk_mib(disk_mib, self.reach)
+        self.box = chosen(box, self.permissions)
+        self.disk_mib = chosen_disk_mib(disk_mib, self.permissions)
         self.skip_run_lines = skip_run_lines
         if agent == "shell" and self.agent_config:
             raise ConfigError("agent_config: the agent shell is set by max_calls and its like")
@@ -101,14 +101,14 @@ class Harbor(AgentEnv[HarborTask]):
 
     def _require_allowed(self) -> None:
         if self.sandbox != "box":
-            self.reach.require_command([self.sandbox])
+            self.permissions.require_command([self.sandbox])
         if ":" in self.agent:
-            self.reach.function(self.agent, "agent")
-        elif not (self.reach.is_trusted or self.agent in _AGENTS):
+            self.permissions.function(self.agent, "agent")
+        elif not (self.permissions.is_trusted or self.agent in _AGENTS):
             raise ConfigError(
                 f"agent: this env worker's operator allows {', '.join(_AGENTS)}, and module:Class of its functions"
             )
-        if self.agent_config and not self.reach.is_trusted:
+        if self.agent_config and not self.permissions.is_trusted:
             raise ConfigError("agent_config: this env worker's operator allows none")
 
     async def tasks(self, split: str) -> Sequence[HarborTask]:
@@ -167,7 +167,7 @@ class Harbor(AgentEnv[HarborTask]):
         )
 
     async def _answer(self, split: str, asked: object) -> dict[str, Any]:
-        folder = self.reach.folder(self.path.replace(_SPLIT, split))
+        folder = self.permissions.folder(self.path.replace(_SPLIT, split))
         return await answer_of(package("harbor", "harbor_episode.py"), {"folder": folder}, asked)
 
 

@@ -25,9 +25,9 @@ from warren.environment import (
 from warren_env_worker.environments.http.answers import DESCRIPTION, Description, shown
 from warren_env_worker.environments.http.episode import Beginning, HttpEpisode
 from warren_env_worker.environments.http.server import EnvServer
-from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
-from warren_env_worker.reach.reach import current
-from warren_env_worker.reach.service import Service
+from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
+from warren_env_worker.permissions.permissions import current
+from warren_env_worker.permissions.service import Service
 from warren_schemas.fields.secret_variables import SecretVariable
 from warren_schemas.text.explain import nearest
 
@@ -53,9 +53,9 @@ class Http(Env[int | None]):
         `key_variable` names the env worker's variable whose value is sent as a bearer token. A server that does
         not answer fails the episode after `patience_s`; one answer may take `answer_s`.
         """
-        reach = current()
-        self.unkeyed = reach.service(url, None)
-        self.service = reach.service(url, key_variable)
+        permissions = current()
+        self.unkeyed = permissions.service(url, None)
+        self.service = permissions.service(url, key_variable)
         self.config = dict(config or {})
         self.patience_s, self.answer_s = patience_s, answer_s
         self.episode: HttpEpisode | None = None

@@ -2,7 +2,7 @@
 
 Invariants: every request may come twice, for episodes have ids of ours and steps have numbers, and the server
 answers both as before; so whatever breaks off is asked again. What a server says of an error is told only if it
-stands in the answer's `error`, and no other failure is told but in fixed words (`reach.service`).
+stands in the answer's `error`, and no other failure is told but in fixed words (`permissions.service`).
 """
 
 from collections.abc import Collection
@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.http.answers import Failure
-from warren_env_worker.reach.patient_client import PatientClient
-from warren_env_worker.reach.service import Service, content_of
+from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.service import Service, content_of
 
 GONE = (404, 410)
 _REFUSED = (400, 422)

@@ -36,7 +36,7 @@ from warren_env_worker.foreign.box.bubblewrap import (
 from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.permissions import current
 from warren_schemas.base import Frozen
 from warren_schemas.fields.secret_variables import SecretVariable
 from warren_schemas.ids import MAX_TASK_ID_CHARS
@@ -155,9 +155,9 @@ class InspectAi(AgentEnv[InspectSample]):
 
 def _known(task: str) -> str:
     """As Inspect takes it. Raises `ConfigError`: a task is code."""
-    reach = current()
+    permissions = current()
     if found := _IN_A_FILE.fullmatch(task):
-        if not reach.is_trusted:
+        if not permissions.is_trusted:
             raise ConfigError(
                 "task: this env worker's operator allows tasks of installed packages alone"
             )
@@ -167,7 +167,7 @@ def _known(task: str) -> str:
     named = _NAMED.fullmatch(task)
     if named is None or named[1] == _DOWNLOADED:
         raise ConfigError("task: expected package/task of an installed package, or FILE.py@TASK")
-    reach.function(f"{named[1]}:{named[2]}", "task")
+    permissions.function(f"{named[1]}:{named[2]}", "task")
     return task
 
 

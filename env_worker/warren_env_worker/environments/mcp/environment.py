@@ -32,7 +32,7 @@ from warren_env_worker.environments.questions import Question
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls, as_told
 from warren_env_worker.foreign.episode import ForeignEpisode
 from warren_env_worker.foreign.package import package
-from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
+from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
 from warren_schemas.chat.tool_formats import tools_prompt
 from warren_schemas.config import ToolFormat
 
@@ -68,7 +68,7 @@ class Mcp(Math):
         super().__init__(path, answer_form, instruction, system_prompt, needs_answers)
         if not servers:
             raise ConfigError("servers: name at least one")
-        self.servers = [Reached(name, server, self.reach) for name, server in servers.items()]
+        self.servers = [Reached(name, server, self.permissions) for name, server in servers.items()]
         self.tools = Tools(self.servers)
         self.calls = ToolCalls(tool_format)
         self.n_calls_left = max_calls

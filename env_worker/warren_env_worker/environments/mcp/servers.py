@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.reach import Reach
-from warren_env_worker.reach.service import FAILED, Service, ServiceFailed
+from warren_env_worker.permissions.permissions import Permissions
+from warren_env_worker.permissions.service import FAILED, Service, ServiceFailed
 from warren_schemas.base import Frozen, Listed
 from warren_schemas.config.environment import SecretName
 from warren_schemas.fields.secret_variables import SecretVariable
@@ -57,18 +57,20 @@ McpServer = Annotated[HttpServer | StdioServer, Field(discriminator="kind")]
 class Reached:
     """One server, which this run may reach. Raises `ConfigError`."""
 
-    def __init__(self, name: str, server: HttpServer | StdioServer, reach: Reach) -> None:
+    def __init__(
+        self, name: str, server: HttpServer | StdioServer, permissions: Permissions
+    ) -> None:
         self.name = name
         self.server = server
         self._keys: dict[str, Service] = {}
         if isinstance(server, StdioServer):
-            reach.require_command(server.command)
+            permissions.require_command(server.command)
             return
-        self._service = reach.service(server.url, None)
+        self._service = permissions.service(server.url, None)
         if server.key_variable is not None:
-            self._keys["Authorization"] = reach.service(server.url, server.key_variable)
+            self._keys["Authorization"] = permissions.service(server.url, server.key_variable)
         for header, variable in server.headers.items():
-            self._keys[header] = reach.service(server.url, variable)
+            self._keys[header] = permissions.service(server.url, variable)
 
     async def told(self, secrets: Mapping[str, str]) -> dict[str, object]:
         """For the client's process. `secrets` are the run's. Raises `ConfigError`, `McpFailed`."""

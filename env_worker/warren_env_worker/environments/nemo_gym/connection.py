@@ -16,9 +16,9 @@ import aiohttp
 from pydantic import ValidationError
 
 from warren_env_worker.environments.nemo_gym.answers import Answer
-from warren_env_worker.reach.asking import MAX_CALL_S, AskAgain
-from warren_env_worker.reach.patient_client import PatientClient
-from warren_env_worker.reach.service import Service, content_of
+from warren_env_worker.permissions.asking import MAX_CALL_S, AskAgain
+from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.service import Service, content_of
 
 PING_S = 5.0
 """NeMo Gym's servers close a connection that is silent for 30 s; our side does after 15 s."""

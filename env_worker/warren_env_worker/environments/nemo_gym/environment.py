@@ -33,8 +33,8 @@ from warren_env_worker.environments.nemo_gym.answers import Verdict
 from warren_env_worker.environments.nemo_gym.response import ResponseItems
 from warren_env_worker.environments.nemo_gym.session import GymSession
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
-from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
+from warren_env_worker.permissions.permissions import current
 from warren_schemas.config import ToolFormat
 from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.fields.secret_variables import SecretVariable
@@ -68,8 +68,8 @@ class NemoGym(Env[bytes]):
         the row's own. Of what a call gives, `result_chars` are shown. A server that does not answer fails the episode
         after `patience_s`.
         """
-        self.reach = current()
-        self.service = self.reach.service(url, key_variable)
+        self.permissions = current()
+        self.service = self.permissions.service(url, key_variable)
         self.path = path
         self.preface = system_prompt
         self.calls = ToolCalls(tool_format)
@@ -84,7 +84,7 @@ class NemoGym(Env[bytes]):
                 "nothing says where the tasks are: give `path` in config, or a `dataset` beside it"
             )
         path = self.path.replace("{split}", split)
-        return rows.read_rows(path, self.reach, needs_prompt=self.needs_prompt)
+        return rows.read_rows(path, self.permissions, needs_prompt=self.needs_prompt)
 
     def task_of(self, row: Mapping[str, Any]) -> bytes:
         if self.path is not None:

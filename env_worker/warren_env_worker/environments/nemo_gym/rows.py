@@ -21,7 +21,7 @@ from pydantic import (
 
 from warren.environment import ChatMessage, ConfigError, Image, TaskError
 from warren_env_worker.environments.tool_calls import ToolSpec
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 from warren_schemas.images import MediaType
 from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
@@ -104,10 +104,10 @@ class Task(NamedTuple):
         return self.row["responses_create_params"]
 
 
-def read_rows(path: str, reach: Reach, *, needs_prompt: bool = True) -> list[bytes]:
+def read_rows(path: str, permissions: Permissions, *, needs_prompt: bool = True) -> list[bytes]:
     """Of a file of JSON lines, each good for `task`. Raises `ConfigError` with the number of the first that is not."""
     lines = list[bytes]()
-    with reach.open_file(path) as file:
+    with permissions.open_file(path) as file:
         for number, line in _lines(file):
             try:
                 task(line, needs_prompt=needs_prompt)

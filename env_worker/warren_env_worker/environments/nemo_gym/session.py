@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 from warren.environment import NotReplayable, TaskError
 from warren_env_worker.environments.nemo_gym.answers import VERDICT, Answer, Verdict, reason
 from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed, SessionLost
-from warren_env_worker.reach.asking import AskAgain, patiently
-from warren_env_worker.reach.service import FAILED, Service
+from warren_env_worker.permissions.asking import AskAgain, patiently
+from warren_env_worker.permissions.service import FAILED, Service
 
 MAX_LOSSES = 3
 """In one call; then the server is no good."""

@@ -17,8 +17,8 @@ from warren_env_worker.environments.openenv.answers import (
     Schema,
 )
 from warren_env_worker.environments.openenv.socket import Socket
-from warren_env_worker.reach.patient_client import PatientClient
-from warren_env_worker.reach.service import Service, content_of
+from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.service import Service, content_of
 
 ANSWER_S = 300.0
 """For an answer by HTTP; sessions wait as long as the step may take."""

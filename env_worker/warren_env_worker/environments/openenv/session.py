@@ -18,7 +18,7 @@ from warren.environment import NotReplayable
 from warren_env_worker.environments.openenv.answers import Error, Observed
 from warren_env_worker.environments.openenv.server import OpenEnvFailed, OpenEnvServer
 from warren_env_worker.environments.openenv.socket import Socket, SocketLost
-from warren_env_worker.reach.asking import AskAgain
+from warren_env_worker.permissions.asking import AskAgain
 
 LEAVE_S = 5.0
 MAX_LOSSES = 3

@@ -24,8 +24,8 @@ from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
 from warren_env_worker.environments.ors.tasks import TaskList
 from warren_env_worker.environments.ors.told_ids import told_id
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
-from warren_env_worker.reach.asking import MAX_CALL_S, OfCallS
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
+from warren_env_worker.permissions.permissions import current
 from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
 from warren_schemas.fields.secret_variables import SecretVariable
@@ -70,10 +70,10 @@ class Ors(Env[int]):
         `system_prompt` goes before the tools. A server that does not answer fails the episode after `patience_s`.
         """
         _require_plain(environment)
-        reach = current()
-        self.unkeyed = reach.service(url, None)
-        self.service = reach.service(url, key_variable)
-        keys = {name: reach.service(url, held).key for name, held in (secrets or {}).items()}
+        permissions = current()
+        self.unkeyed = permissions.service(url, None)
+        self.service = permissions.service(url, key_variable)
+        keys = {name: permissions.service(url, held).key for name, held in (secrets or {}).items()}
         self.secrets = Secrets({name: key or "" for name, key in keys.items()}, secrets_in)
         self.environment = environment
         self.range = (start, stop)

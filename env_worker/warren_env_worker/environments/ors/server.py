@@ -6,7 +6,7 @@ what runs already. A call that broke off before it had that number may have run 
 session's state, and it is `SessionLost`.
 
 A server that says that it is busy or starting is waited for, as long as the caller may take; one that does not
-answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is told (`reach.service`).
+answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is told (`permissions.service`).
 """
 
 import logging
@@ -21,9 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.connection.sse import ServerEvent, SseParser
 from warren_env_worker.environments.ors.answers import REPLY, TASK, Done, Refused
-from warren_env_worker.reach.asking import AskAgain
-from warren_env_worker.reach.patient_client import PatientClient
-from warren_env_worker.reach.service import MAX_ANSWER_BYTES, Service, content_of
+from warren_env_worker.permissions.asking import AskAgain
+from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
 from warren_schemas.datasets.row_ids import row_id
 
 SILENT_S = 30.0

@@ -24,7 +24,7 @@ from warren_env_worker.environments.plain_arguments import require_plain
 from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import Package, package
 from warren_env_worker.foreign.whole_episode import answer_of, repeated_answer_of
-from warren_env_worker.reach.reach import current
+from warren_env_worker.permissions.permissions import current
 
 _ID = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII)
 """No path, and no part of a package."""
@@ -114,10 +114,10 @@ def _asked(task: Question | int | None, agent: Agent) -> dict[str, object]:
 
 def _require_allowed(taskset: str, arguments: Sequence[Mapping[str, JsonValue]]) -> None:
     """Under an operator's policy a taskset is a function that it lists, and what it gets holds nothing that names code."""
-    reach = current()
+    permissions = current()
     module = taskset.replace("-", "_").lower()
     try:
-        reach.function(f"{module}:load")
+        permissions.function(f"{module}:load")
     except ConfigError as error:
         raise ConfigError(
             f"taskset: {taskset} is none that this env worker's operator allows ({module}:* in functions of the policy)"

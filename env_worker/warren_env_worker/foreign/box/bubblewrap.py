@@ -18,7 +18,7 @@ from warren.environment import ConfigError
 from warren.isolation.archives import archive
 from warren.isolation.errors import CannotIsolate
 from warren.isolation.syscalls import INTERNET, filter_program
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 from warren_schemas.isolation.agent_box import Box
 
 _MAIN = "warren_env_worker.foreign.box.inside"
@@ -37,10 +37,10 @@ USUAL_DISK_MIB = 512
 _SHARED_MEMORY_BYTES = 64 * MIB
 
 
-def chosen(asked: Box | None, reach: Reach) -> Box:
+def chosen(asked: Box | None, permissions: Permissions) -> Box:
     """The box that a config asks for; None: `USUAL`, or as much of it as there may be. A config is not the author of a
     class: without a word of the operator's it gets at most `USUAL`. Raises `ConfigError`."""
-    most = _most(reach)
+    most = _most(permissions)
     if most is None:
         return asked or USUAL
     if asked is not None:
@@ -53,9 +53,9 @@ def chosen(asked: Box | None, reach: Reach) -> Box:
     return Box(memory_mib=memory_mib, processes=processes)
 
 
-def chosen_disk_mib(asked: int | None, reach: Reach) -> int:
+def chosen_disk_mib(asked: int | None, permissions: Permissions) -> int:
     """The same for the size of its disk. Raises `ConfigError`."""
-    most = _most(reach)
+    most = _most(permissions)
     if most is None:
         return asked or USUAL_DISK_MIB
     if asked is not None and asked > most.memory_mib:
@@ -65,8 +65,8 @@ def chosen_disk_mib(asked: int | None, reach: Reach) -> int:
     return asked or min(USUAL_DISK_MIB, most.memory_mib)
 
 
-def _most(reach: Reach) -> Box | None:
-    return reach.agent_box or (None if reach.is_trusted else USUAL)
+def _most(permissions: Permissions) -> Box | None:
+    return permissions.agent_box or (None if permissions.is_trusted else USUAL)
 
 
 def refuse_unused(sandbox: str | None, **given: bool) -> None:

@@ -1,6 +1,6 @@
 """Requests to one MCP server: at the addresses that were checked, without redirects, and no longer answers than there is room for.
 
-Whoever makes an `Addressed` has checked the addresses (`warren_env_worker.reach.addresses`); the name is the one that
+Whoever makes an `Addressed` has checked the addresses (`warren_env_worker.permissions.addresses`); the name is the one that
 certificates are held against.
 """
 

@@ -6,7 +6,7 @@ Invariant: values of secrets are received into memory that no forked process get
 import socket
 
 from warren_env_worker.host.protocol import HEAD, Call, unpacked
-from warren_env_worker.reach.sealed import memory_apart
+from warren_env_worker.permissions.sealed import memory_apart
 
 
 class CallReader:

@@ -21,13 +21,13 @@ class LiveEpisode:
         self._environment = environment
         self._limits = environment.limits
         secrets, keys = start.sealed.opened()
-        self._host_services = EpisodeServices(front.connect, start.reach.with_values(keys))
+        self._host_services = EpisodeServices(front.connect, start.permissions.with_values(keys))
         self._context = replace(
             Context.derive(start.seed, start.split, start.index, start.member),
             level=start.level,
             tool_format=start.tool_format,
             secrets=secrets,
-            max_box=start.reach.agent_box,
+            max_box=start.permissions.agent_box,
             host_services=self._host_services,
         )
         self.secrets = start.sealed.opened_by_name()

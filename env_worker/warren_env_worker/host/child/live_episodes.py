@@ -17,7 +17,7 @@ from warren_env_worker.host.child.rewards import Rewards
 from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
-from warren_env_worker.reach.secrets import for_run
+from warren_env_worker.permissions.secrets import for_run
 from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.episode import FailureKind
 

@@ -19,8 +19,8 @@ from warren_env_worker.host.child.size import size_bytes
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.protocol import Config, Row, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
-from warren_env_worker.reach.reach import Reach, acting
-from warren_env_worker.reach.secrets import remember
+from warren_env_worker.permissions.permissions import Permissions, acting
+from warren_env_worker.permissions.secrets import remember
 
 MAX_KEPT = 64
 """Configs and task lists that are kept; the one that was not used for longest goes first."""
@@ -32,7 +32,7 @@ MAX_TASKS_MIB = 1024
 _MISFITS = (TypeError, ValueError, LookupError, FileNotFoundError, PermissionError)
 """What a constructor or `tasks` raises for a config that won't work the next time either."""
 
-_Load = tuple[bytes, str, tuple[str, ...], Reach]
+_Load = tuple[bytes, str, tuple[str, ...], Permissions]
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -66,15 +66,15 @@ class TaskCache:
         """A fresh instance, which may reach what this episode may."""
         remember(start.sealed.opened_by_name())
         _, keys = start.sealed.opened()
-        return self._made(start, start.reach.with_values(keys))
+        return self._made(start, start.permissions.with_values(keys))
 
-    def _made(self, start: Start, reach: Reach) -> Env[Any]:
+    def _made(self, start: Start, permissions: Permissions) -> Env[Any]:
         key = _key(start.config)
         if key not in self._arguments:
             _keep(self._arguments, key, self._schema.check(start.config))
         _use(self._arguments, key)
         try:
-            with acting(reach):
+            with acting(permissions):
                 return self._environment(**self._arguments[key])
         except _MISFITS as error:
             raise config_refusal(f"the constructor refused: {one_line(error)}") from error
@@ -85,9 +85,9 @@ class TaskCache:
 
     def load(self, start: Start) -> Coroutine[Any, Any, None] | None:
         """Load the tasks of a split; may take long. No secret is told: others are forked from here."""
-        loader = self._made(start, start.reach)
+        loader = self._made(start, start.permissions)
         loader.wants_task_ids = bool(start.task_ids) or start.lists_ids
-        with _misfits_of(start), acting(start.reach):
+        with _misfits_of(start), acting(start.permissions):
             tasks = loader.tasks(start.split)
         if inspect.isawaitable(tasks):
             return self._load_later(start, loader, tasks)
@@ -96,7 +96,7 @@ class TaskCache:
     async def _load_later(
         self, start: Start, loader: Env[Any], tasks: Awaitable[Sequence[Any] | None]
     ) -> None:
-        with _misfits_of(start), acting(start.reach):
+        with _misfits_of(start), acting(start.permissions):
             loaded = await tasks
         self._keep_tasks(start, loader, loaded)
 
@@ -176,7 +176,7 @@ def _misfits_of(start: Start) -> Generator[None]:
 
 def _load(start: Start) -> _Load:
     """Tasks are shared by those who may reach the same."""
-    return _key(start.config), start.split, start.task_ids, start.reach
+    return _key(start.config), start.split, start.task_ids, start.permissions
 
 
 def _key(config: Config) -> bytes:

@@ -16,7 +16,7 @@ from warren.environment import Limits
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.protocol import IDLE, Call, send
 from warren_env_worker.output.episode import EpisodeOutput
-from warren_env_worker.reach.sealed import NOTHING
+from warren_env_worker.permissions.sealed import NOTHING
 
 SEND_S = 5
 """How long a process that waits for its next call may take to read it."""

@@ -15,7 +15,7 @@ from tests.support.processes import descendants, until_dead
 from warren.errors import ConfigurationError
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
-from warren_env_worker.reach.policy_file import policy_of
+from warren_env_worker.permissions.policy_file import policy_of
 from warren_schemas.episode import FailureKind
 from warren_schemas.isolation.agent_box import Box
 from warren_schemas.operator_policy import TRUSTING, AgentRules, OperatorPolicy

@@ -14,8 +14,8 @@ from tests.support.serviced_environments import MARK, a_name, become, pids_calle
 
 from warren.environment import ConfigError
 from warren.host_services import SandboxFailed, SandboxLimits, SandboxSettings
-from warren_env_worker.reach.granting import granted
-from warren_env_worker.reach.reach import TRUSTED, Reach
+from warren_env_worker.permissions.granting import granted
+from warren_env_worker.permissions.permissions import TRUSTED, Permissions
 from warren_env_worker.sandbox import containers
 from warren_env_worker.sandbox.container_session import ContainerSandbox
 from warren_env_worker.sandbox.opening import Sandboxes
@@ -134,14 +134,14 @@ def test_the_engine_gets_no_credential_of_ours(
 
 def test_only_images_that_the_operator_lists_are_run() -> None:
     policy = OperatorPolicy.model_validate({"sandbox": {"images": ["python:3.12"]}})
-    reach = granted(policy, spec("cells")).reach
-    assert Sandboxes(SETTINGS, reach).settings.image == "python:3.12"
+    permissions = granted(policy, spec("cells")).permissions
+    assert Sandboxes(SETTINGS, permissions).settings.image == "python:3.12"
     with pytest.raises(ConfigError, match=r"image: python:3\.12 is not allowed"):
-        Sandboxes(SETTINGS, Reach())
+        Sandboxes(SETTINGS, Permissions())
     own = SandboxSettings.model_validate(
         {"image": "python:3.12", "python": "/opt/python", "limits": {"memory_mib": 100}}
     )
-    assert Sandboxes(own, reach).settings.python == "/opt/python", "it is the image's own"
+    assert Sandboxes(own, permissions).settings.python == "/opt/python", "it is the image's own"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.serviced_environments import MARK, become, pids_called
 
 from warren.host_services import CellResult, CellStatus, SandboxFailed, SandboxSettings
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.permissions import Permissions
 from warren_env_worker.sandbox.kubernetes.cluster import Deadlines
 from warren_env_worker.sandbox.kubernetes.pod import program
 from warren_env_worker.sandbox.kubernetes.session import KubernetesSandbox
@@ -44,7 +44,7 @@ asyncio.run(main())
 
 
 def sandboxes(place: Kubernetes | None) -> Sandboxes:
-    return Sandboxes(SETTINGS, Reach(is_trusted=True, kubernetes=place))
+    return Sandboxes(SETTINGS, Permissions(is_trusted=True, kubernetes=place))
 
 
 async def busy(sandbox: KubernetesSandbox, name: str) -> asyncio.Task[CellResult]:

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from warren.environment import ConfigError
 from warren.host_services.cells import CellStatus, SandboxFailed
 from warren.host_services.settings import SandboxLimits, SandboxSettings
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.sandbox import remote
 from warren_env_worker.sandbox.opening import Sandboxes
 from warren_env_worker.sandbox.remote import RemoteSandbox

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from warren.host_services.cells import CellStatus, SandboxFailed
 from warren.host_services.settings import SandboxLimits, SandboxSettings, Tier
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.sandbox import bubblewrap
 from warren_env_worker.sandbox.opening import MAKERS, Sandboxes, Startable
 from warren_env_worker.sandbox.plan import Plan

@@ -9,11 +9,11 @@ from warren_env_worker.environments.android_world.environment import AndroidWorl
 from warren_env_worker.environments.harbor.environment import Harbor
 from warren_env_worker.environments.inspect_ai.environment import InspectAi
 from warren_env_worker.foreign.box.bubblewrap import USUAL, USUAL_DISK_MIB
-from warren_env_worker.reach.reach import TRUSTED, Reach, acting
+from warren_env_worker.permissions.permissions import TRUSTED, Permissions, acting
 from warren_schemas.isolation.agent_box import Box
 
 SMALL = Box(memory_mib=256, processes=64)
-LIMITED = Reach(is_trusted=True, agent_box=SMALL)
+LIMITED = Permissions(is_trusted=True, agent_box=SMALL)
 
 
 @pytest.mark.parametrize(

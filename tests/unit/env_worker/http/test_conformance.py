@@ -8,7 +8,7 @@ from tests.support.fake_env_server import FakeEnvServer
 from warren_env_worker.check.conformance import Looks
 from warren_env_worker.check.finding import Finding, Mark
 from warren_env_worker.environments.http.server import EnvServer
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 
 async def findings_of(server: FakeEnvServer, split: str = "train") -> list[Finding]:

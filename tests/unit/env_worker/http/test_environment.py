@@ -24,8 +24,8 @@ from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
-from warren_env_worker.reach.asking import pause_after
-from warren_env_worker.reach.reach import KeyGrant, Reach, ServiceGrant, acting
+from warren_env_worker.permissions.asking import pause_after
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant, acting
 
 KEY = "WARREN_SECRET_ENVS"
 
@@ -212,14 +212,14 @@ async def test_the_key_goes_to_episodes_and_not_to_the_list_of_tasks() -> None:
     async with server.serving() as url:
         grants = (ServiceGrant(url, may_be_private=True),)
         keys = (KeyGrant(KEY, "s3cret-key", (url,)),)
-        with acting(Reach(services=grants, keys=keys)):
+        with acting(Permissions(services=grants, keys=keys)):
             environment = Http(url, key_variable=KEY)
         await environment.tasks("train")
         assert server.keys == {None}
         await environment.reset(0, Context.derive(1))
         await environment.close()
         assert server.keys == {None, "Bearer s3cret-key"}
-        with acting(Reach()), pytest.raises(ConfigError):
+        with acting(Permissions()), pytest.raises(ConfigError):
             Http(url)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.trust.reaching import JUDGE, KEY, VALUE, reach
+from tests.trust.permitted import JUDGE, KEY, VALUE, permissions
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.mcp.answers import Result
@@ -13,8 +13,8 @@ from warren_env_worker.environments.mcp.tools import Tools
 from warren_env_worker.environments.tool_calls import ToolSpec
 from warren_env_worker.host.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
-from warren_env_worker.reach.reach import TRUSTED
-from warren_env_worker.reach.service import FAILED
+from warren_env_worker.permissions.permissions import TRUSTED
+from warren_env_worker.permissions.service import FAILED
 
 
 def stdio(name: str, *tools: str) -> Reached:
@@ -82,7 +82,7 @@ async def test_keys_are_sent_where_the_policy_binds_them_to(
         "secrets": {"JUDGE": {"owners": ["ann"], "urls": [local]}},
         "services": [{"url": local, "private": True}, {"url": JUDGE}],
     }
-    found = reach(config={"key": KEY}, **fields)
+    found = permissions(config={"key": KEY}, **fields)
     keyed = HttpServer(url=local, key_variable=KEY, headers={"X-Key": KEY})
     told = await Reached("a", keyed, found).told({})
     assert told["headers"] == {"Authorization": f"Bearer {VALUE}", "X-Key": VALUE}
@@ -98,7 +98,7 @@ async def test_keys_are_sent_where_the_policy_binds_them_to(
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.1"])
 async def test_no_private_address_is_told_to_the_client(host: str) -> None:
     url = f"http://{host}:9/mcp"
-    server = Reached("a", HttpServer(url=url), reach(services=[{"url": url}]))
+    server = Reached("a", HttpServer(url=url), permissions(services=[{"url": url}]))
     with pytest.raises(McpFailed, match=FAILED):
         await server.told({})
 
@@ -106,7 +106,7 @@ async def test_no_private_address_is_told_to_the_client(host: str) -> None:
 def test_a_command_is_listed_letter_by_letter_and_for_its_owners() -> None:
     command = ("/bin/true", "-m", "notes")
     rule = {"command": command, "owners": ["ann"]}
-    Reached("a", StdioServer(command=command), reach(commands=[rule]))
+    Reached("a", StdioServer(command=command), permissions(commands=[rule]))
     for owner, asked in (("bob", command), ("ann", (*command, "-v")), ("ann", command[:2])):
         with pytest.raises(ConfigError, match="is not allowed for this run by this env worker"):
-            Reached("a", StdioServer(command=asked), reach(owner=owner, commands=[rule]))
+            Reached("a", StdioServer(command=asked), permissions(owner=owner, commands=[rule]))

@@ -20,7 +20,7 @@ from warren.observation import PromptTokens
 from warren_env_worker.environments.nemo_gym.connection import GymFailed
 from warren_env_worker.environments.nemo_gym.environment import NemoGym
 from warren_env_worker.host.refusal import blame
-from warren_env_worker.reach.reach import KeyGrant, Reach, ServiceGrant, acting
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant, acting
 from warren_schemas.episode import FailureKind
 
 KEY = "WARREN_SECRET_GYM"
@@ -229,13 +229,13 @@ async def test_a_long_answer_is_cut_and_the_key_goes_along() -> None:
     async with server.serving() as url:
         grants = (ServiceGrant(url, may_be_private=True),)
         keys = (KeyGrant(KEY, "s3cret-key", (url,)),)
-        with acting(Reach(services=grants, keys=keys)):
+        with acting(Permissions(services=grants, keys=keys)):
             environment = NemoGym(url, key_variable=KEY, result_chars=5)
         await environment.reset(environment.task_of(row("add")), Context.derive(1))
         assert texts(await environment.step(ONE)) == ['{"cou\n[7 more characters]']
         await environment.close()
         assert server.keys == {"Bearer s3cret-key"}
-        with acting(Reach()), pytest.raises(ConfigError):
+        with acting(Permissions()), pytest.raises(ConfigError):
             NemoGym(url)
 
 

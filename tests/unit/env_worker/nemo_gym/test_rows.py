@@ -8,7 +8,7 @@ import pytest
 
 from warren.environment import ConfigError, TaskError
 from warren_env_worker.environments.nemo_gym.rows import Task, read_rows, task
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 
 PNG = "iVBORw0KGgo="
 TOOL: dict[str, Any] = {"type": "function", "name": "add", "parameters": {"type": "object"}}

@@ -17,7 +17,7 @@ from warren.observation import PromptTokens
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
 from warren_env_worker.host.refusal import blame
-from warren_env_worker.reach.reach import KeyGrant, Reach, acting
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 from warren_schemas.episode import FailureKind
 
 KEY = "WARREN_SECRET_ORS"
@@ -271,13 +271,13 @@ def test_no_name_of_an_environment_leads_elsewhere(name: str) -> None:
 
 
 @pytest.fixture
-def reach() -> Iterator[Reach]:
-    yield Reach(is_trusted=True, keys=(KeyGrant(KEY, "sk-0123456789", None),))
+def permissions() -> Iterator[Permissions]:
+    yield Permissions(is_trusted=True, keys=(KeyGrant(KEY, "sk-0123456789", None),))
 
 
-async def test_a_key_and_secrets_go_along_by_header(reach: Reach) -> None:
+async def test_a_key_and_secrets_go_along_by_header(permissions: Permissions) -> None:
     server = FakeOrs()
-    with acting(reach):
+    with acting(permissions):
         await play(server, OPEN, key_variable=KEY, secrets={"TOKEN": KEY})
     assert {headers.get("X-API-Key") for _, headers, _ in server.asked} == {"sk-0123456789"}
     sent = {
@@ -287,17 +287,19 @@ async def test_a_key_and_secrets_go_along_by_header(reach: Reach) -> None:
     assert json.loads(base64.b64decode(sent["/create"])) == {"TOKEN": {"value": "sk-0123456789"}}
 
 
-async def test_secrets_go_in_the_body_where_the_server_wants_them_there(reach: Reach) -> None:
+async def test_secrets_go_in_the_body_where_the_server_wants_them_there(
+    permissions: Permissions,
+) -> None:
     server = FakeOrs()
-    with acting(reach):
+    with acting(permissions):
         await play(server, OPEN, secrets={"TOKEN": KEY}, secrets_in="body")
     (created,) = [body for path, _, body in server.asked if path == "/create"]
     assert created["secrets"] == {"TOKEN": "sk-0123456789"}
     assert not any("X-Secrets" in headers for _, headers, _ in server.asked)
 
 
-async def test_tasks_are_counted_without_the_key(reach: Reach) -> None:
+async def test_tasks_are_counted_without_the_key(permissions: Permissions) -> None:
     server = FakeOrs()
-    with acting(reach):
+    with acting(permissions):
         assert await tasks(server, key_variable=KEY) == [0, 1, 2, 3, 4]
     assert not any("X-API-Key" in headers for _, headers, _ in server.asked)

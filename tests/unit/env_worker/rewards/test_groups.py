@@ -10,7 +10,7 @@ from aiohttp.test_utils import BaseTestServer, TestServer
 from tests.support.fake_judge import Answer, FakeJudge, base_url, saying, status
 
 from warren.environment import ChatMessage, EpisodeTranscript
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.rewards.composition import GroupComposition
 from warren_env_worker.rewards.judge import Judge, Spent, judge_of_groups
 from warren_env_worker.rewards.questions import group_prompt, scores_in

@@ -9,7 +9,7 @@ from aiohttp.test_utils import BaseTestServer
 from tests.support.fake_judge import Answer, FakeJudge, base_url, saying, status
 
 from warren.environment import ChatMessage
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.judge import Judge, Spent, judge_of_episodes
 from warren_env_worker.rewards.questions import prompt, score_in

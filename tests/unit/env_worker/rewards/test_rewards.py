@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 from pydantic import ValidationError
 
 from warren.environment import ChatMessage, ConfigError
-from warren_env_worker.reach.reach import TRUSTED
+from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.rewards.clients import MAX_IDLE, Asker, RewardClients, client_of
 from warren_env_worker.rewards.composition import Composition
 from warren_env_worker.rewards.function import RewardFunction

@@ -1,6 +1,6 @@
 """A client of a server that may be busy, away or started anew: its requests, and when they are asked again.
 
-Invariants: what a request that got no good answer is told for is in fixed words (`reach.service`). A server that says
+Invariants: what a request that got no good answer is told for is in fixed words (`permissions.service`). A server that says
 that it is busy is asked again for as long as the caller may take, one that can't be had for `patience_s`. Which of
 its requests may come twice, the protocol knows: it asks by `patiently`.
 """
@@ -14,8 +14,8 @@ import aiohttp
 import orjson
 from pydantic import ValidationError
 
-from warren_env_worker.reach.asking import AskAgain, patiently
-from warren_env_worker.reach.service import (
+from warren_env_worker.permissions.asking import AskAgain, patiently
+from warren_env_worker.permissions.service import (
     FAILED,
     MAX_ANSWER_BYTES,
     Service,

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from warren_env_worker.reach.urls import covers, parsed
-from warren_env_worker.reach.variables import passes_always
+from warren_env_worker.permissions.urls import covers, parsed
+from warren_env_worker.permissions.variables import passes_always
 from warren_schemas.operator_policy import EVERYBODY, OperatorPolicy, SecretRule, ServiceRule
 
 

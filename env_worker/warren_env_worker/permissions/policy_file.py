@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from warren.errors import ConfigurationError
-from warren_env_worker.reach.policy_check import mistakes
+from warren_env_worker.permissions.policy_check import mistakes
 from warren_schemas.config_files.yaml_text import YamlError, parse_yaml
 from warren_schemas.operator_policy import OperatorPolicy
 from warren_schemas.text.explain import explain

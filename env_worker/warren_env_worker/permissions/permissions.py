@@ -5,7 +5,7 @@ Code that a config tells to open a file, call a function, ask a service or start
 for what is not allowed, in words that don't tell what there is besides.
 
 Invariant: a process that plays episodes of a deployment may do nothing outside of an episode's own
-reach; only a process that a person started for themselves (a test, `warren env check`) trusts itself.
+permissions; only a process that a person started for themselves (a test, `warren env check`) trusts itself.
 """
 
 import os
@@ -18,14 +18,14 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.files import folder_below, open_below
-from warren_env_worker.reach.secrets import value_of
+from warren_env_worker.permissions.files import folder_below, open_below
+from warren_env_worker.permissions.secrets import value_of
 from warren_schemas.fields.secret_variables import PREFIX
 from warren_schemas.isolation.agent_box import Box
 from warren_schemas.isolation.kubernetes import Kubernetes
 
 if TYPE_CHECKING:  # an HTTP client is heavy: only for who asks a service
-    from warren_env_worker.reach.service import Service
+    from warren_env_worker.permissions.service import Service
 
 FUNCTIONS = "warren.rewards"
 """Entry points by which installed packages declare reward functions."""
@@ -50,7 +50,7 @@ class KeyGrant:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class Permissions:
     """It travels to the child with the episode's start, the values of keys apart from it."""
 
     owner: str = field(default="", compare=False)
@@ -75,7 +75,7 @@ class Reach:
     """Where pods of sandboxes may be started."""
 
     @classmethod
-    def unpacked(cls, fields: dict[str, Any]) -> "Reach":
+    def unpacked(cls, fields: dict[str, Any]) -> "Permissions":
         """From JSON."""
         box, kubernetes = fields["agent_box"], fields["kubernetes"]
         return cls(
@@ -99,13 +99,13 @@ class Reach:
         """By variable."""
         return {key.variable: key.value for key in self.keys}
 
-    def with_values(self, of_keys: Mapping[str, str]) -> "Reach":
+    def with_values(self, of_keys: Mapping[str, str]) -> "Permissions":
         if not self.keys:
             return self
         keys = (replace(key, value=of_keys.get(key.variable, "")) for key in self.keys)
         return replace(self, keys=tuple(keys))
 
-    def without_values(self) -> "Reach":
+    def without_values(self) -> "Permissions":
         return self.with_values({})
 
     def open_file(self, path: str) -> BinaryIO:
@@ -159,8 +159,8 @@ class Reach:
         )
 
     def service(self, url: str, key_variable: str | None) -> "Service":
-        from warren_env_worker.reach.service import Service
-        from warren_env_worker.reach.urls import covers, parsed
+        from warren_env_worker.permissions.service import Service
+        from warren_env_worker.permissions.urls import covers, parsed
 
         try:
             found = parsed(url)
@@ -230,20 +230,20 @@ def _key_grant(variable: str, value: str, urls: list[str] | None) -> KeyGrant:
     return KeyGrant(variable, value, None if urls is None else tuple(urls))
 
 
-TRUSTED = Reach(is_trusted=True)
-_current: ContextVar[Reach | None] = ContextVar("reach", default=None)
+TRUSTED = Permissions(is_trusted=True)
+_current: ContextVar[Permissions | None] = ContextVar("permissions", default=None)
 _otherwise = TRUSTED
 
 
-def current() -> Reach:
+def current() -> Permissions:
     """Of the episode whose environment is being made."""
     return _current.get() or _otherwise
 
 
 @contextmanager
-def acting(reach: Reach) -> Generator[None]:
-    """What is made meanwhile has this reach."""
-    token = _current.set(reach)
+def acting(permissions: Permissions) -> Generator[None]:
+    """What is made meanwhile has these permissions."""
+    token = _current.set(permissions)
     try:
         yield
     finally:
@@ -253,4 +253,4 @@ def acting(reach: Reach) -> Generator[None]:
 def confine() -> None:
     """From now on, this process reaches nothing but what is granted to an episode."""
     global _otherwise
-    _otherwise = Reach()
+    _otherwise = Permissions()

@@ -18,7 +18,7 @@ from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.addresses import PublicResolver, is_public
+from warren_env_worker.permissions.addresses import PublicResolver, is_public
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 FAILED = "it can't be reached, or it failed"

@@ -7,8 +7,8 @@ forked process finds empty, and is neither copied out of it nor told.
 import os
 from collections.abc import Iterable
 
-from warren_env_worker.reach.sealed import memory_apart
-from warren_env_worker.reach.secrets import MIN_CHARS
+from warren_env_worker.permissions.sealed import memory_apart
+from warren_env_worker.permissions.secrets import MIN_CHARS
 
 READ_BYTES = 65_536
 """At once, at most."""

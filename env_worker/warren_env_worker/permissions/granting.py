@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from warren.environment import ConfigError
-from warren_env_worker.reach.reach import KeyGrant, Reach, ServiceGrant
-from warren_env_worker.reach.secrets import value_of
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant
+from warren_env_worker.permissions.secrets import value_of
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.fields.secret_variables import PREFIX
 from warren_schemas.operator_policy import EVERYBODY, OperatorPolicy
@@ -20,7 +20,7 @@ from warren_schemas.operator_policy import EVERYBODY, OperatorPolicy
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    reach: Reach
+    permissions: Permissions
     secrets: Mapping[str, str]
     """What the environment's own code gets, by name."""
 
@@ -30,11 +30,11 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
     box, kubernetes = policy.agents.box, policy.kubernetes
     if policy.trusts_configs:
         keys = tuple(_all_keys(spec))
-        reach = Reach(
+        permissions = Permissions(
             spec.run_owner, is_trusted=True, keys=keys, agent_box=box, kubernetes=kubernetes
         )
     else:
-        reach = Reach(
+        permissions = Permissions(
             spec.run_owner,
             services=tuple(
                 ServiceGrant(rule.url, rule.private)
@@ -54,7 +54,7 @@ def granted(policy: OperatorPolicy, spec: EpisodeSpec) -> Granted:
             agent_box=box,
             kubernetes=kubernetes,
         )
-    return Granted(reach, _secrets(policy, spec))
+    return Granted(permissions, _secrets(policy, spec))
 
 
 def _secrets(policy: OperatorPolicy, spec: EpisodeSpec) -> Mapping[str, str]:

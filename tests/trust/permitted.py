@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.support.interacting import spec
 
-from warren_env_worker.reach.granting import granted
-from warren_env_worker.reach.reach import Reach
+from warren_env_worker.permissions.granting import granted
+from warren_env_worker.permissions.permissions import Permissions
 from warren_schemas.operator_policy import OperatorPolicy
 
 JUDGE = "https://judge.example.org/v1/"
@@ -17,6 +17,8 @@ def policy(**fields: Any) -> OperatorPolicy:
     return OperatorPolicy.model_validate(fields)
 
 
-def reach(owner: str = "ann", config: dict[str, Any] | None = None, **fields: Any) -> Reach:
+def permissions(
+    owner: str = "ann", config: dict[str, Any] | None = None, **fields: Any
+) -> Permissions:
     of = spec("math", run_owner=owner, environment_config=config or {})
-    return granted(policy(**fields), of).reach
+    return granted(policy(**fields), of).permissions
