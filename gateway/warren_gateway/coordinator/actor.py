@@ -91,20 +91,10 @@ class RunActor:
 
     def notice_requests(self, renewed: Renewed) -> None:
         """What the owner wants and the scheduler says, as every renewal of the lease tells it."""
-        seen = self._state.observed
-        told = (
-            renewed.is_cancel_requested,
-            renewed.stop_request,
-            renewed.given_up,
-            renewed.limits_number,
-        )
-        known = (
-            seen.is_cancel_requested,
-            seen.stop_request,
-            seen.given_up,
-            self._state.limits_number,
-        )
-        if told != known or (renewed.is_admitted and not self._state.lease.is_admitted):
+        state, seen = self._state, self._state.observed
+        known = seen.is_cancel_requested, seen.stop_request, seen.given_up, state.limits_number
+        is_let_in = renewed.is_admitted and not state.lease.is_admitted
+        if renewed.asked != known or is_let_in:
             self.notify()
 
     async def run(self) -> None:

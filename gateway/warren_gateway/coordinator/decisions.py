@@ -179,34 +179,33 @@ def _advance(state: CoordinatorState) -> bool:
     """Do what this stage allows; True when the next stage began."""
     if stopping.is_still(state):
         return False
-    if stopping.is_finishing(state) and (is_done := _advance_to_end(state)) is not None:
-        return is_done
+    is_done = stopping.advance_to_end(state) if _is_cut_short(state) else _advance_stage(state)
+    if is_done:
+        _next_stage(state)
+    return is_done
+
+
+def _is_cut_short(state: CoordinatorState) -> bool:
+    """Whether the run finishes, and this is no stage that it goes through nevertheless."""
+    is_after = state.stage.when == "after" and not state.config.is_evaluation
+    is_needed = is_after or state.stage.phase in (Phase.OPENING, Phase.CLOSING)
+    return stopping.is_finishing(state) and not is_needed
+
+
+def _advance_stage(state: CoordinatorState) -> bool:
+    """Whether it is done."""
     match state.stage.phase:
         case Phase.OPENING:
-            is_ready = resuming.is_ready(state.lease, state.learning)
-            is_done = is_ready or not state.needs_trainer
+            return resuming.is_ready(state.lease, state.learning) or not state.needs_trainer
         case Phase.SFT:
-            is_done = _advance_sft(state)
+            return _advance_sft(state)
         case Phase.EVALUATION:
-            is_done = _advance_evaluation(state)
+            evaluation.advance(state)
+            return state.rollouts.evaluation is None
         case Phase.TRAINING:
-            is_done = _advance_training(state)
+            return _advance_training(state)
         case Phase.CLOSING:
             return _advance_closing(state)
-    if is_done:
-        _next_stage(state)
-    return is_done
-
-
-def _advance_to_end(state: CoordinatorState) -> bool | None:
-    """The same for a run that finishes; None in the stages that it goes through nevertheless."""
-    is_after = state.stage.when == "after" and not state.config.is_evaluation
-    if is_after or state.stage.phase in (Phase.OPENING, Phase.CLOSING):
-        return None
-    is_done = stopping.advance_to_end(state)
-    if is_done:
-        _next_stage(state)
-    return is_done
 
 
 def _advance_sft(state: CoordinatorState) -> bool:
@@ -217,11 +216,6 @@ def _advance_sft(state: CoordinatorState) -> bool:
         return False
     is_published = state.learning.steps.n_published >= state.stage.n_steps
     return is_published or _is_exhausted(state)
-
-
-def _advance_evaluation(state: CoordinatorState) -> bool:
-    evaluation.advance(state)
-    return state.rollouts.evaluation is None
 
 
 def _advance_training(state: CoordinatorState) -> bool:

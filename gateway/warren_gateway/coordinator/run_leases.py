@@ -75,6 +75,11 @@ class Renewed:
     is_admitted: bool
     """Its job may go to a trainer."""
 
+    @property
+    def asked(self) -> tuple[bool, str | None, str | None, int]:
+        """What others than its coordinator have written."""
+        return self.is_cancel_requested, self.stop_request, self.given_up, self.limits_number
+
 
 def claim(
     session: Session,
