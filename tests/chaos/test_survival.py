@@ -206,6 +206,7 @@ async def test_a_run_outlives_its_servers_and_its_readers_read_on(site: Site) ->
     check_books(await books_of(site, run), max_staleness=MAX_STALENESS)
 
 
+@pytest.mark.thorough
 async def test_a_greedy_run_in_a_slow_environment_slows_only_itself(site: Site) -> None:
     """It wants 10,000 episodes at once where there is capacity for 16, and another run wants 8 of them."""
     stroll = [{"name": "stroll", "config": {"n_turns": 4, "step_s": 1.0}}]
