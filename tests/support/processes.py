@@ -1,6 +1,7 @@
 """Server processes that belong to the test run: own port, own folder, and they die with it."""
 
 import asyncio
+import atexit
 import contextlib
 import itertools
 import os
@@ -51,6 +52,12 @@ def _hold(held: socket.socket) -> None:
     if len(_held) == _MOST_HELD:
         _held.popleft().close()
     _held.append(held)
+
+
+@atexit.register
+def _let_go() -> None:
+    while _held:
+        _held.popleft().close()
 
 
 def listens(port: int) -> bool:
