@@ -15,9 +15,9 @@ from tests.ecosystems.real_server import ROOT, RealServer, real_server
 
 ECOSYSTEMS = ("ors", "openenv")
 SIDES = {
-    "our": "Warren's environment",
+    "warren": "Warren's environment",
     "hosted": "in an env worker's host",
-    "own": "the server's own client",
+    "client": "the server's own client",
 }
 MEASURED = {
     "p50_ms": "p50 of a step, ms",
@@ -42,7 +42,7 @@ def main() -> None:
             TemporaryDirectory() as folder,
             real_server(ecosystem, program, Path(folder)) as server,
         ):
-            _side(ecosystem, "our", server, 1, 0.1)  # waits until the server is up
+            _side(ecosystem, "warren", server, 1, 0.1)  # waits until the server is up
             for number in range(chosen.rounds):
                 for n_live in map(int, chosen.live.split(",")):
                     for side in [*SIDES][:: (-1) ** number]:
@@ -53,18 +53,21 @@ def main() -> None:
 
 def _side(ecosystem: str, side: str, server: RealServer, n_live: int, seconds: float) -> Measured:
     foreign = str(ROOT / f".venv-{ecosystem}" / "bin" / "python")
-    python = foreign if side == "own" else sys.executable
-    module = f"benchmarks.served.{side}_{ecosystem}"
-    command = [python, "-m", module, server.url, str(n_live), str(seconds)]
+    python = foreign if side == "client" else sys.executable
+    command = [python, "-m", module_of(ecosystem, side), server.url, str(n_live), str(seconds)]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE)
     return json.loads(done.stdout)
+
+
+def module_of(ecosystem: str, side: str) -> str:
+    return f"benchmarks.served.{side}_{ecosystem}"
 
 
 def _table(rounds: Rounds) -> Table:
     names = [each for name in MEASURED.values() for each in (name, ": own")]
     shown = Table("server", "live", "side", *names, "of each round")
     for (ecosystem, n_live, side), found in rounds.items():
-        own = rounds[ecosystem, n_live, "own"]
+        own = rounds[ecosystem, n_live, "client"]
         cells = [cell for name in MEASURED for cell in _cells(name, found, own)]
         of_rounds = " ".join(f"{ratio:.2f}" for ratio in _ratios("step_ms", found, own))
         shown.add_row(ecosystem, str(n_live), SIDES[side], *cells, of_rounds)
