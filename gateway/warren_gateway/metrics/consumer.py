@@ -76,13 +76,13 @@ class Metrics:
 
     async def _supervise(self, run: RunId) -> None:
         try:
-            await self._record_stubbornly(run)
+            await self._record_persistently(run)
         except Exception:
             log.exception("%s: the metrics of %s are recorded no more", new_id("error"), run)
         finally:
             self._followed.discard(run)
 
-    async def _record_stubbornly(self, run: RunId) -> None:
+    async def _record_persistently(self, run: RunId) -> None:
         """Until the run has ended; a full disk or a broker that is away only costs time."""
         while True:
             try:

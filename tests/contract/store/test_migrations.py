@@ -130,3 +130,25 @@ async def test_migrating_again_changes_nothing(any_new_url: str) -> None:
 
 def _table_names(engine: Engine) -> list[str]:
     return inspect(engine).get_table_names()
+
+
+def test_a_run_that_is_paused_meanwhile_stays_so(any_new_url: str) -> None:
+    engine = create_engine(any_new_url)
+    upgrade(engine)
+    with Session(engine) as session:
+        session.add(
+            tables.Run(
+                id="r", model_id="m", owner="ann", name="r", config={}, state="paused", n_steps=1,
+                created_s=0.0, stop_request="pause", progress={"stage_number": 1, "obeying": "pause"},
+            )
+        )  # fmt: skip
+        session.commit()
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE run RENAME COLUMN stop_request TO wish"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0034'"))
+    upgrade(engine)
+    with Session(engine) as session:
+        run = session.get_one(tables.Run, "r")
+        assert run.stop_request == "pause"
+        assert run.progress == {"stage_number": 1, "stopping": "pause"}
+    engine.dispose()
