@@ -138,7 +138,7 @@ def test_a_run_that_is_paused_meanwhile_stays_so(any_new_url: str) -> None:
     with Session(engine) as session:
         session.add(
             tables.Run(
-                id="r", model_id="m", owner="ann", name="r", config={}, state="paused", n_steps=1,
+                id="r", owner="ann", name="r", config={}, state="paused", n_steps=1,
                 created_s=0.0, stop_request="pause", progress={"stage_number": 1, "obeying": "pause"},
             )
         )  # fmt: skip

@@ -152,10 +152,8 @@ class Group:
 
     def fail(self, member: int, failure: Failed, *, max_attempts: int) -> bool:
         """Note a failure; True when the member must be started again."""
-        if (
-            failure.retryable
-            and self.attempts[member] - self.interruption.n_excused[member] < max_attempts
-        ):
+        n_counted = self.attempts[member] - self.interruption.n_excused[member]
+        if failure.retryable and n_counted < max_attempts:
             self.attempts[member] += 1
             return True
         self.failures[member] = failure
