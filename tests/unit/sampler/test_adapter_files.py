@@ -7,9 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import safetensors.torch
 import torch
 from safetensors import SafetensorError
+from safetensors import torch as tensor_files
 
 from warren_gpu_worker.memory_folder import default_parent
 from warren_gpu_worker.sampler.engines.port import PolicyUnusable
@@ -42,7 +42,7 @@ def test_an_adapter_that_does_not_fit_is_refused_and_leaves_nothing(
         path.write_bytes(b"half of it")
         raise error
 
-    monkeypatch.setattr(safetensors.torch, "serialize_file", full)
+    monkeypatch.setattr(tensor_files, "serialize_file", full)
     with pytest.raises(PolicyUnusable, match=r"no space .* No space left"):
         write_adapter(ADAPTER, tmp_path / "1.draft")
     assert list(tmp_path.iterdir()) == []

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
-import safetensors.torch
 from fsspec.implementations.memory import (  # pyright: ignore[reportMissingTypeStubs]
     MemoryFileSystem,
 )
 from safetensors import TensorSpec
+from safetensors import torch as tensor_files
 from tests.support.trainer import BASE, FULL, MODEL, done
 from transformers import AutoModelForCausalLM
 
@@ -86,8 +86,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     monkeypatch.setattr(
         hashlib, "file_digest", watched(SIDE_BY_SIDE, hashlib.file_digest, of_stream)
     )
-    write, read = safetensors.torch.serialize_file, AutoModelForCausalLM.from_pretrained
-    monkeypatch.setattr(safetensors.torch, "serialize_file", watched("write", write, of_tensors))
+    write, read = tensor_files.serialize_file, AutoModelForCausalLM.from_pretrained
+    monkeypatch.setattr(tensor_files, "serialize_file", watched("write", write, of_tensors))
     monkeypatch.setattr(
         AutoModelForCausalLM, "from_pretrained", watched("read a base", read, of_base)
     )
