@@ -53,7 +53,7 @@ class Faults:
         self._site = site
         self._broker = broker
         self._models = models
-        self._servers = ServerFaults(site)
+        self.servers = ServerFaults(site)
         self._began_s = 0.0
 
     async def carry_out(self, plan: list[Fault]) -> None:
@@ -113,15 +113,15 @@ class Faults:
             case FaultKind.DELAY:
                 return lambda: self._meddle(fault, n_copies=1, delay_s=LATE_S)
             case FaultKind.KILL_BROKER:
-                return self._servers.kill_broker
+                return self.servers.kill_broker
             case FaultKind.FREEZE_BROKER:
-                return lambda: self._servers.freeze_broker(fault.lasts_s)
+                return lambda: self.servers.freeze_broker(fault.lasts_s)
             case FaultKind.KILL_STORE:
-                return self._servers.kill_store
+                return self.servers.kill_store
             case FaultKind.FREEZE_STORE:
-                return lambda: self._servers.freeze_store(fault.lasts_s)
+                return lambda: self.servers.freeze_store(fault.lasts_s)
             case FaultKind.STORE_READ_ONLY:
-                return lambda: self._servers.make_store_read_only(fault.lasts_s)
+                return lambda: self.servers.make_store_read_only(fault.lasts_s)
             case _:
                 return self._cut_client_links
 

@@ -1,13 +1,23 @@
 """Faults of the broker and of the store: killed, frozen, or unwilling to write. One at a time for each."""
 
 import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import psycopg
+from tests.chaos.dead_letters import NodeLog
 from tests.chaos.site import Site
+
+LOOK_S = 5.0
+
+log = logging.getLogger(__name__)
 
 
 class ServerFaults:
     def __init__(self, site: Site) -> None:
+        self.n_mended = 0
+        """Times that the broker was restarted because it had stopped dead-lettering."""
         self._site = site
         self._broker_lock = asyncio.Lock()
         self._store_lock = asyncio.Lock()
@@ -15,6 +25,26 @@ class ServerFaults:
     async def kill_broker(self) -> None:
         async with self._broker_lock:
             await self._site.lose_broker(0.0)
+
+    @asynccontextmanager
+    async def mending_broker(self) -> AsyncGenerator[None]:
+        """Meanwhile the broker is restarted whenever it has stopped dead-lettering."""
+        task = asyncio.create_task(self._keep_dead_lettering(), name="keep dead-lettering")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _keep_dead_lettering(self) -> None:
+        node_log = NodeLog(self._site.rabbit.node_log_path)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            async with self._broker_lock:
+                if await asyncio.to_thread(node_log.tells_of_stop):
+                    log.info("RabbitMQ has stopped dead-lettering: it is restarted")
+                    await self._site.lose_broker(0.0)
+                    self.n_mended += 1
 
     async def freeze_broker(self, seconds: float) -> None:
         async with self._broker_lock:

@@ -12,7 +12,7 @@ import psycopg
 from tests.chaos.faults import Faults
 from tests.chaos.gpu_worker import BASE_MODEL
 from tests.chaos.jobs.ledger import JobReport, check_jobs
-from tests.chaos.jobs.owners import owners
+from tests.chaos.jobs.owners import Owner, owners
 from tests.chaos.ledger import Books, check_books, check_store, read_books
 from tests.chaos.plan import Fault
 from tests.chaos.site import Part, Site
@@ -45,6 +45,7 @@ class Report:
     results: list[RunResult]
     jobs: JobReport
     wall_s: float
+    n_mended: int
     memory_growth_mb: dict[str, float] = field(default_factory=dict[str, float])
 
     def __str__(self) -> str:
@@ -58,6 +59,10 @@ class Report:
             )
         lines.append(str(self.jobs))
         lines.append(f"{sum(self.faults.values())} faults in {self.wall_s:.0f} s")
+        if self.n_mended:
+            lines.append(
+                f"RabbitMQ stopped dead-lettering {self.n_mended} times, and was restarted"
+            )
         lines += [
             f"{name}: memory grew by {mb:.1f} MB" for name, mb in self.memory_growth_mb.items()
         ]
@@ -92,20 +97,11 @@ async def weather(site: Site, plan: list[Fault], *, n_runs: int = 2, seed: int =
         runs = [await client.train(config(f"storm-{i}")) for i in range(n_runs)]
         await asyncio.gather(*(has_begun(run) for run in runs))
         models = [await model_of(site, run) for run in runs]
-        faults, enough = Faults(site, broker, models), asyncio.Event()
-        async with asyncio.TaskGroup() as submitting, watching_memory(site):
-            tasks = [
-                submitting.create_task(owner.keep_submitting(enough), name=owner.name)
-                for owner in crowd
-            ]
-            await faults.carry_out(plan)
-            enough.set()
-            (site.home / "good").touch()
-            async with asyncio.timeout(CALM_S):
-                results = await asyncio.gather(*(run.result() for run in runs))
-                await asyncio.wait(tasks)
-        await until_quiet(client)
-        await until_tidy(site)
+        faults = Faults(site, broker, models)
+        async with faults.servers.mending_broker():
+            results = await storm_and_calm(site, faults, plan, runs, crowd)
+            await until_quiet(client)
+            await until_tidy(site)
         runs += [run for owner in crowd for run in owner.runs]
         books = [
             await read_books(site.store_url, broker, run.id, site.home / "ledger") for run in runs
@@ -116,7 +112,27 @@ async def weather(site: Site, plan: list[Fault], *, n_runs: int = 2, seed: int =
     jobs = await asyncio.to_thread(check_jobs, site, [run.id for run in runs])
     long = books[:n_runs]
     wall_s = time.monotonic() - began_s
-    return Report(faults.done, long, list(results), jobs, wall_s, growth_mb(site))
+    mended = faults.servers.n_mended
+    return Report(faults.done, long, results, jobs, wall_s, mended, growth_mb(site))
+
+
+async def storm_and_calm(
+    site: Site, faults: Faults, plan: list[Fault], runs: Sequence[Run], crowd: Sequence[Owner]
+) -> list[RunResult]:
+    """Break things by the plan under load, then let all runs end by themselves."""
+    enough = asyncio.Event()
+    async with asyncio.TaskGroup() as submitting, watching_memory(site):
+        tasks = [
+            submitting.create_task(owner.keep_submitting(enough), name=owner.name)
+            for owner in crowd
+        ]
+        await faults.carry_out(plan)
+        enough.set()
+        (site.home / "good").touch()
+        async with asyncio.timeout(CALM_S):
+            results = await asyncio.gather(*(run.result() for run in runs))
+            await asyncio.wait(tasks)
+    return results
 
 
 @asynccontextmanager

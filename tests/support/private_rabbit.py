@@ -30,6 +30,7 @@ from tests.support.processes import (
 )
 from typing_extensions import TypedDict
 
+NODE = "warren@localhost"
 AMQP_HEADER = b"AMQP\x00\x00\x09\x01"
 _LOOPBACK_ONLY = "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
 
@@ -66,6 +67,11 @@ class PrivateRabbit:
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def node_log_path(self) -> Path:
+        """What the broker itself logs, from its first boot on."""
+        return self.folder / "log" / f"{NODE}.log"
 
     def start(self) -> None:
         """Boot and return when it speaks AMQP (5 to 20 s)."""
@@ -179,7 +185,7 @@ class PrivateRabbit:
             "RABBITMQ_GENERATED_CONFIG_DIR": f"{folder}/generated",
             "RABBITMQ_LOG_BASE": f"{folder}/log",
             "RABBITMQ_MNESIA_BASE": f"{folder}/data",
-            "RABBITMQ_NODENAME": "warren@localhost",
+            "RABBITMQ_NODENAME": NODE,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_PID_FILE": f"{folder}/pid",
