@@ -5,6 +5,7 @@ HTTP has it, says every default.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from pydantic import BaseModel
 
@@ -63,8 +64,8 @@ def without_steps(
             " it; leave source out"
         )
     for name, section in sections.items():
-        for key, field in type(section).model_fields.items():
-            if getattr(section, key) != field.get_default(call_default_factory=True):
+        for key, default in _defaults(type(section)).items():
+            if getattr(section, key) != default:
                 yield f"{name}.{key} has no effect on what is not trained; leave it out"
 
 
@@ -199,8 +200,9 @@ def unplayed(
         begun, scored = [*_idle_splits(environments)], list[str]()
         where = "evaluation_split is evaluated"
     else:
-        begun = [path for path, place in _given(config) if _is_used(place, _BEGUN)]
-        scored = [path for path, place in _given(config) if _is_used(place, _SCORED)]
+        given = [*_given(config)]
+        begun = [path for path, place in given if _is_used(place, _BEGUN)]
+        scored = [path for path, place in given if _is_used(place, _SCORED)]
         where = "nothing is evaluated, for no task is begun"
     found = {
         f"no effect where recorded episodes are trained on and {where}; leave out": begun,
@@ -240,7 +242,8 @@ def without_effect(config: BaseModel, *, is_scored: bool) -> list[str]:
 def not_of_recorded(config: BaseModel, *, is_scored: bool) -> Iterator[str]:
     """Why it is no config of such an evaluation."""
     keys = without_effect(config, is_scored=is_scored)
-    of_scoring = [key for key in keys if key not in without_effect(config, is_scored=True)]
+    always = without_effect(config, is_scored=True)
+    of_scoring = [key for key in keys if key not in always]
     if others := [key for key in keys if key not in of_scoring]:
         yield (
             f"{', '.join(others)}: no effect where recorded episodes are evaluated, for nothing is sampled or trained;"
@@ -257,8 +260,8 @@ def _is_used(place: str, used: frozenset[str]) -> bool:
 
 def _given(section: BaseModel, path: str = "", place: str = "") -> Iterator[tuple[str, str]]:
     """Paths of what is not the default; `place` is the same for every environment."""
-    for key, field in type(section).model_fields.items():
-        value, default = getattr(section, key), field.get_default(call_default_factory=True)
+    for key, default in _defaults(type(section)).items():
+        value = getattr(section, key)
         at, where = f"{path}{key}", f"{place}{key}"
         if value == default:
             continue
@@ -270,6 +273,14 @@ def _given(section: BaseModel, path: str = "", place: str = "") -> Iterator[tupl
             yield from _given(value, f"{at}.", f"{where}.")
         else:
             yield at, where
+
+
+@cache
+def _defaults(section: type[BaseModel]) -> Mapping[str, object]:
+    """Of all its keys. A config is checked whenever it is read, and pydantic looks at a factory anew each time that it is
+    asked for what it makes."""
+    fields = section.model_fields.items()
+    return {key: field.get_default(call_default_factory=True) for key, field in fields}
 
 
 def _is_chosen(key: str, value: BaseModel, default: object) -> bool:

@@ -7,8 +7,10 @@ answer twice or die, and the coordinator itself is forgotten and loaded again fr
 import hashlib
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.coordinator.state.rows import RowsOfSplit
 from warren_gateway.datasets import resolving
 from warren_gateway.position import Position
-from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run
+from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import RecordedSource, TrainConfig
 from warren_schemas.control import (
@@ -78,6 +80,7 @@ from warren_schemas.transcript import ChatMessage, Tokens, Transcript, Turn
 RUN, MODEL = RunId("run_1"), ModelId("model_1")
 REPLAY, NEW_MODEL = RunId("run_2"), ModelId("model_2")
 MOST_MOVES = 20_000
+_ROLES = (WorkerRole.SAMPLER, WorkerRole.ENVIRONMENT, WorkerRole.TRAINER)
 N_ROWS = 10
 """Of any data set."""
 
@@ -207,13 +210,16 @@ class World:
         return self.rows
 
     def alive(self, role: WorkerRole | None) -> Sequence[Heartbeat]:
-        beats = [
-            _beat("sampler", WorkerRole.SAMPLER, "tiny"),
-            _beat("env", WorkerRole.ENVIRONMENT, *self.environments),
-        ]
-        beats = [beat for beat in beats if beat.role is not self.away]
-        beats.append(self._drained(self._trainer_beat()))
-        return [beat for beat in beats if role in (None, beat.role)]
+        roles = _ROLES if role is None else (role,)
+        is_there = (WorkerRole.TRAINER, *(each for each in _ROLES if each is not self.away))
+        return [self._heard(each) for each in roles if each in is_there]
+
+    def _heard(self, role: WorkerRole) -> Heartbeat:
+        if role is WorkerRole.SAMPLER:
+            return _beat("sampler", role, "tiny")
+        if role is WorkerRole.ENVIRONMENT:
+            return _beat("env", role, *self.environments)
+        return self._drained(self._trainer_beat())
 
     def _drained(self, beat: Heartbeat) -> Heartbeat:
         if beat.worker not in self.drained:
@@ -224,10 +230,8 @@ class World:
     def _trainer_beat(self) -> Heartbeat:
         if self.trainer is None:
             return _beat(f"trainer-{self.n_generations}", WorkerRole.TRAINER, "tiny")
-        held = HeldModel(model=self.model, epoch=self.trainer.epoch)
-        return _beat(self.trainer.worker, WorkerRole.TRAINER, "tiny").model_copy(
-            update={"models": (held,)}
-        )
+        held = (self.model, self.trainer.epoch)
+        return _beat(self.trainer.worker, WorkerRole.TRAINER, "tiny", held=held)
 
     def decide(self) -> None:
         """What the actor does after each piece of mail."""
@@ -246,8 +250,9 @@ class World:
 
     def _commit(self) -> None:
         change = self.state.take_change()
-        with Session(self.engine) as session, session.begin():
-            records.save(session, self.state, change)
+        if not change.is_empty:
+            with Session(self.engine) as session, session.begin():
+                records.save(session, self.state, change)
         self._deliver()
 
     def _grant(self) -> None:
@@ -264,13 +269,16 @@ class World:
         self._deliver()
 
     def _deliver(self) -> None:
-        """Empty the outbox into the world."""
-        with Session(self.engine) as session, session.begin():
-            rows = list(session.exec(select(OutboxRow)))
-            for row in rows:
-                for item in decode(row.body).items:
-                    self._receive(row.address_kind, item)
-                session.delete(row)
+        """Empty the outbox into the world. This is after every decision, so it is the least that asks a store."""
+        with closing(self.engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            cursor.execute("SELECT address_kind, body FROM outbox ORDER BY id")
+            if rows := cursor.fetchall():
+                cursor.execute("DELETE FROM outbox")
+                connection.commit()
+        for address_kind, body in rows:
+            for item in decode(body).items:
+                self._receive(address_kind, item)
 
     def _receive(self, address_kind: str, item: Item) -> None:
         match item:
@@ -508,6 +516,10 @@ class ReplayWorld(World):
     is_recorder_going: bool = False
     files: Files | None = None
     """Which are replayed, and no stream."""
+    reading: Iterator[Message] | None = None
+    """Of the files, as its actor holds it: to open them again for each message takes most of a replay."""
+    reads_on_at: int = 0
+    """Where `reading` stands."""
     counted: dict[tuple[RunId, int], Counted] = field(
         default_factory=dict[tuple[RunId, int], Counted]
     )
@@ -528,6 +540,11 @@ class ReplayWorld(World):
             replay, rng, engine=copied(world.engine), run=REPLAY, model=NEW_MODEL,
             recorded=world.stream, n_visible=len(world.stream), now_s=world.now_s,
         )  # fmt: skip
+
+    def load(self) -> None:
+        """The next coordinator opens the files itself."""
+        self.reading = None
+        super().load()
 
     def lose_episode(self) -> None:
         """Where nobody plays, time passes as in the world that recorded."""
@@ -559,8 +576,10 @@ class ReplayWorld(World):
     def _read_files(self, files: Files, recording: Recording) -> None:
         if self.source.wants_more(self.state):
             assert recording.end_offset is not None and isinstance(recording.read_from, int)
-            nothing = Message(recording.end_offset - 1)
-            message = next(files.messages(recording.read_from), nothing)
+            if self.reading is None or self.reads_on_at != recording.read_from:
+                self.reading = files.messages(recording.read_from)
+            message = next(self.reading, Message(recording.end_offset - 1))
+            self.reads_on_at = message.offset + 1
             decisions.absorb_recorded(self.state, message)
 
     def _counted(self, recorder: RunId, items: list[EpisodeEnded], start: int) -> Counted:
@@ -652,8 +671,13 @@ def _check_tags(event: RunEvent) -> None:
         assert not unknown, f"no line in warren_schemas.metrics for {unknown}"
 
 
-def _beat(worker: str, role: WorkerRole, *offers: str) -> Heartbeat:
+@cache
+def _beat(
+    worker: str, role: WorkerRole, *offers: str, held: tuple[ModelId, int] | None = None
+) -> Heartbeat:
+    """Nothing changes one, and worlds hear the same at every decision: it is made once. `held` is of a model, and the epoch."""
+    models = (HeldModel(model=held[0], epoch=held[1]),) if held else ()
     return Heartbeat(
         envelope=Envelope(), worker=WorkerId(worker), role=role, offers=offers, interval_s=2.0,
-        capacity=8, in_flight=0,
+        capacity=8, in_flight=0, models=models,
     )  # fmt: skip

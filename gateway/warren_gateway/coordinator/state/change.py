@@ -33,9 +33,11 @@ from warren_schemas.envelope import Item
 from warren_schemas.http import MetricsView
 from warren_schemas.ids import GroupId
 
-_RUNS, _MODELS, _OPS = table(Run), table(Model), table(OpRow)
+_RUNS, _MODELS, _OPS, _GROUPS = table(Run), table(Model), table(OpRow), table(GroupRow)
 _CHANGE_RUN = update(_RUNS).where(_RUNS.c.id == bindparam("its_id"))
 _CHANGE_MODEL = update(_MODELS).where(_MODELS.c.id == bindparam("its_id"))
+_ADD_GROUPS = insert(_GROUPS)
+_CHANGE_GROUP = update(_GROUPS).where(_GROUPS.c.id == bindparam("its_id"))
 _ADD_OPS = insert(_OPS)
 _CHANGE_OP = update(_OPS).where(
     _OPS.c.model_id == bindparam("its_model"), _OPS.c.number == bindparam("its_number")
@@ -145,31 +147,14 @@ class Change:
                 post(session, address, *same_kind, most=most)
 
     def _apply_groups(self, session: Session, run_id: str) -> None:
-        if self.admitted:
-            rows = [_group_row(group, run_id) for group in self.admitted]
-            session.exec(insert(GroupRow), params=rows)
-        for group in self.restarted.values():
-            values = {"attempts": list(group.attempts), "deadline_s": group.deadline_s}
-            session.exec(update(GroupRow).where(col(GroupRow.id) == group.id).values(**values))
-        if self.closed:
-            session.exec(
-                update(GroupRow),
-                params=[
-                    {
-                        "id": group.id,
-                        "is_open": False,
-                        "outcomes": outcomes,
-                        "task_number": group.task.number,
-                        "task_id": group.task.id,
-                        "category": group.task.category,
-                    }
-                    for group, outcomes in self.closed
-                ],
-            )
-
-        if self.replayed:
-            rows = [_replayed_row(group, run_id, outcomes) for group, outcomes in self.replayed]
-            session.exec(insert(GroupRow), params=rows)
+        added = [_group_row(group, run_id) for group in self.admitted]
+        restarted = [_restarted_columns(group) for group in self.restarted.values()]
+        closed = [_closed_columns(group, outcomes) for group, outcomes in self.closed]
+        replayed = [_replayed_row(group, run_id, outcomes) for group, outcomes in self.replayed]
+        steps = (_ADD_GROUPS, added), (_CHANGE_GROUP, restarted), (_CHANGE_GROUP, closed)
+        for statement, rows in (*steps, (_ADD_GROUPS, replayed)):
+            if rows:
+                session.connection().execute(statement, rows)
 
     def _apply_evaluations(self, session: Session, run_id: str) -> None:
         if self.evaluations_begun:
@@ -236,6 +221,24 @@ def _group_row(group: Group, run_id: str) -> dict[str, Any]:
     }
 
 
+def _restarted_columns(group: Group) -> dict[str, Any]:
+    return {
+        "its_id": group.id,
+        "attempts": list(group.attempts),
+        "deadline_s": group.deadline_s,
+    }
+
+
+def _closed_columns(group: Group, outcomes: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"its_id": group.id, "is_open": False, "outcomes": outcomes, **_played(group)}
+
+
+def _played(group: Group) -> dict[str, Any]:
+    """What its environment told of the task."""
+    task = group.task
+    return {"task_number": task.number, "task_id": task.id, "category": task.category}
+
+
 def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> dict[str, Any]:
     """Of another run's group, or of the own one that stands for it in an evaluation."""
     is_own = group.scores is not None
@@ -244,9 +247,7 @@ def _replayed_row(group: Group, run_id: str, outcomes: list[dict[str, Any]]) -> 
         "deadline_s": 0.0,
         "is_open": False,
         "outcomes": outcomes,
-        "task_number": group.task.number,
-        "task_id": group.task.id,
-        "category": group.task.category,
+        **_played(group),
     }
 
 
