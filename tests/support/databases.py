@@ -14,6 +14,7 @@ from sqlalchemy.util import LRUCache
 from sqlmodel import create_engine
 
 from warren_gateway.store import tables
+from warren_gateway.store.reading import JSON_COLUMNS
 
 N_STATEMENTS = 5000
 
@@ -37,8 +38,8 @@ def _share(connection: Connection) -> None:
 
 @cache
 def _first() -> Engine:
-    """A dialect asks its first connection what the library can do."""
-    engine = create_engine("sqlite://")
+    """A dialect asks its first connection what the library can do. It reads JSON as that of a gateway does."""
+    engine = create_engine("sqlite://", **JSON_COLUMNS)
     engine.raw_connection().close()
     return engine
 

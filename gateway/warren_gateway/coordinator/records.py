@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
+from sqlalchemy import bindparam
 from sqlmodel import Session, col, select
 
 from warren_broker.port import FromTime
@@ -45,6 +46,19 @@ from warren_schemas.training import Op
 CLOCK_SKEW_S = 10.0
 """How far the clocks of gateways and of those who record may differ."""
 
+# Of whoever takes over a run, or looks at its row: see `store.statements`.
+_MODEL = select(Model).where(col(Model.run_id) == bindparam("its_run"))
+_OPEN_GROUPS = (
+    select(GroupRow)
+    .where(col(GroupRow.run_id) == bindparam("its_run"), col(GroupRow.is_open))
+    .order_by(col(GroupRow.number))
+)
+_OPS_AFTER = select(OpRow.number, OpRow.item_id).where(
+    col(OpRow.model_id) == bindparam("its_model"), col(OpRow.number) > bindparam("its_newest")
+)
+_DONE_AFTER = _OPS_AFTER.where(col(OpRow.outcome)["status"].as_string() == "done")
+_JOB_STATE = select(JobRow.state).where(col(JobRow.run_id) == bindparam("its_run"))
+
 
 @dataclass(frozen=True, slots=True)
 class RunRequests:
@@ -64,9 +78,9 @@ class RunRequests:
 def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
     """The state of a run, for the coordinator that holds its lease."""
     run = session.get_one(Run, run_id)
-    model = session.exec(select(Model).where(col(Model.run_id) == run_id)).one()
-    is_open = (col(GroupRow.run_id) == run_id) & col(GroupRow.is_open)
-    groups = session.exec(select(GroupRow).where(is_open).order_by(col(GroupRow.number)))
+    of_run = {"its_run": run_id}
+    model = session.exec(_MODEL, params=of_run).one()
+    groups = session.exec(_OPEN_GROUPS, params=of_run)
     state = restore(
         run,
         model,
@@ -83,11 +97,10 @@ def load(session: Session, run_id: RunId, now_s: float) -> CoordinatorState:
 
 
 def _restore_log(session: Session, state: CoordinatorState, model: Model) -> None:
-    newer = (col(OpRow.model_id) == model.id) & (col(OpRow.number) > model.checkpoint_op)
-    is_done = col(OpRow.outcome)["status"].as_string() == "done"
-    ids = session.exec(select(OpRow.number, OpRow.item_id).where(newer)).all()
-    done = session.exec(select(OpRow.number).where(newer, is_done)).all()
-    op_log.restore(state.learning, ids, done)
+    newer = {"its_model": model.id, "its_newest": model.checkpoint_op}
+    ids = session.exec(_OPS_AFTER, params=newer).all()
+    done = session.exec(_DONE_AFTER, params=newer).all()
+    op_log.restore(state.learning, ids, [number for number, _ in done])
 
 
 def end_of_recording(session: Session, recording: Recording) -> int | None:
@@ -190,8 +203,7 @@ def requests_of(session: Session, run_id: RunId, limits_number: int) -> RunReque
 
 
 def _is_admitted(session: Session, run_id: RunId) -> bool:
-    query = select(JobRow.state).where(col(JobRow.run_id) == run_id)
-    return session.exec(query).one_or_none() == "admitted"
+    return session.exec(_JOB_STATE, params={"its_run": run_id}).one_or_none() == "admitted"
 
 
 def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, TrainedRun]:
