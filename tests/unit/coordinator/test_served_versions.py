@@ -45,7 +45,7 @@ def serve(world: World, name: str, step: int) -> int | None:
 
 def n_steps(world: World) -> int:
     with Session(world.engine) as session:
-        return session.get_one(Run, world.run).step
+        return session.exec(select(Run.step).where(col(Run.id) == world.run)).one()
 
 
 @pytest.mark.slow
