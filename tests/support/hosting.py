@@ -57,7 +57,8 @@ class Player:
     async def _ask(self, transcript: Transcript | None) -> Answer:
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.host.submit_request(Request(self.slot, self.spec, transcript, answered.set_result))
-        return await asyncio.wait_for(answered, PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            return await answered
 
 
 def _shown(message: Message) -> ChatMessage:
