@@ -17,6 +17,9 @@ from warren_schemas.episode import FailureKind
 P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 
+_ENDS_LOOP = (SystemExit, KeyboardInterrupt)
+"""Raised in a task, and with it by the loop."""
+
 
 class Caller:
     def __init__(self, status: CallStatus, *, is_async: bool) -> None:
@@ -45,18 +48,43 @@ class Caller:
         return cast("ResultT", result)
 
     async def _bounded(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> ResultT:
-        task = asyncio.ensure_future(self._marked(call, limit_s, result))
-        await asyncio.wait({task}, timeout=limit_s)
-        if task.done():
-            return task.result()
-        where = _where(result)
-        task.cancel()  # it may refuse to end; nobody waits for it
-        raise Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s{where}")
+        """In a task of its own: nobody waits for one that refuses to end."""
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[ResultT] = loop.create_future()
+        task = loop.create_task(_told(outcome, self._marked(call, limit_s, result)))
+        timer = loop.call_later(limit_s, _expire, outcome, limit_s, result)
+        try:
+            return await outcome
+        finally:
+            timer.cancel()
+            task.cancel()
 
-    async def _marked(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> ResultT:
-        return await _Marked(
+    def _marked(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> "_Marked[ResultT]":
+        return _Marked(
             result, lambda: self._status.enter_call(call, limit_s), self._status.leave_call
         )
+
+
+async def _told(outcome: asyncio.Future[ResultT], result: Awaitable[ResultT]) -> None:
+    """Tell the outcome as soon as it is there: who waits for the task hears of it later, turns of the loop apart."""
+    try:
+        value = await result
+    except asyncio.CancelledError:
+        outcome.cancel()
+        raise
+    except BaseException as error:
+        if outcome.done() or isinstance(error, _ENDS_LOOP):
+            raise
+        outcome.set_exception(error)
+    else:
+        if not outcome.done():
+            outcome.set_result(value)
+
+
+def _expire(outcome: asyncio.Future[Any], limit_s: float, result: Awaitable[object]) -> None:
+    if not outcome.done():
+        late = f"took longer than {limit_s:g} s{_where(result)}"
+        outcome.set_exception(Refusal(FailureKind.ENVIRONMENT_TIMEOUT, late))
 
 
 class _Marked(Awaitable[ResultT]):

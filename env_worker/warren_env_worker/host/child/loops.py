@@ -1,4 +1,4 @@
-"""The two loops of a child: one for classes with plain methods, one for classes with `async` ones.
+"""The loop of a child for classes with plain methods; that for classes with `async` ones is `side_by_side`.
 
 Invariant of both: an answer is sent before its episode is closed, so that a `close` that hangs or
 crashes can't take the outcome with it.
@@ -6,7 +6,6 @@ crashes can't take the outcome with it.
 
 import asyncio
 import inspect
-import socket
 from typing import Any
 
 from warren.actions.environment import has_async_actions
@@ -15,10 +14,10 @@ from warren.tools import has_async_tools
 from warren_broker.worker.channel import Channel
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.answer_batches import Answers, Flusher
-from warren_env_worker.host.child.call_reader import CallReader
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
 from warren_env_worker.host.child.memory import SharedMemoryLimit
+from warren_env_worker.host.child.side_by_side import SideBySide
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.protocol import Call, unpack
@@ -43,7 +42,7 @@ def serve(
         environment, Caller(status, is_async=awaits), task_cache, after_call=limit.check
     )
     if awaits:
-        asyncio.run(serve_concurrently(channel, episodes))
+        asyncio.run(SideBySide(channel, episodes).serve())
     else:
         # What can't be replayed must not be lost with the answers of its neighbours.
         serve_one_by_one(channel, episodes, sends_at_once=not environment.replayable)
@@ -77,37 +76,3 @@ def _take_all(
         if is_last(call, answer):
             over.append(call)
     return over
-
-
-async def serve_concurrently(channel: Channel, episodes: LiveEpisodes) -> None:
-    """Calls of different episodes side by side, until the supervisor goes."""
-    answers = Answers(channel)
-    under_way: set[asyncio.Task[None]] = set()
-    talk = channel.detach()
-    reader = CallReader(talk)
-    while (calls := await _next_calls(reader, talk)) is not None:
-        for call in calls:
-            task = asyncio.create_task(_take(episodes, call, answers), name=f"call-{call.id}")
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
-
-
-async def _next_calls(reader: CallReader, talk: socket.socket) -> list[Call] | None:
-    """As soon as there is news; in this thread, for two that take turns would hold up each other."""
-    loop = asyncio.get_running_loop()
-    is_news = asyncio.Event()
-    loop.add_reader(talk, is_news.set)
-    try:
-        await is_news.wait()
-    finally:
-        loop.remove_reader(talk)
-    return reader.calls()
-
-
-async def _take(episodes: LiveEpisodes, call: Call, answers: Answers) -> None:
-    answer = await episodes.take(call)
-    answers.add(answer)
-    await asyncio.sleep(0)  # what else is ready in this turn of the loop goes into the same frame
-    answers.flush()
-    if is_last(call, answer):
-        await episodes.close(call)

@@ -9,7 +9,8 @@ from warren_broker.worker.channel import Channel
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes
-from warren_env_worker.host.child.loops import is_async, serve_concurrently
+from warren_env_worker.host.child.loops import is_async
+from warren_env_worker.host.child.side_by_side import SideBySide
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.forked.fresh import Memory
 from warren_env_worker.host.forked.in_turn import InTurn, play_one
@@ -34,7 +35,7 @@ def play(
         environment, Caller(status, is_async=awaits), task_cache, memory.prepare
     )
     if awaits:
-        asyncio.run(serve_concurrently(Channel(talk), episodes))
+        asyncio.run(SideBySide(Channel(talk), episodes).serve())
     elif template is None:
         play_one(Server(talk), episodes)
     else:
