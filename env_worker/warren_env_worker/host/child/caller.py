@@ -26,6 +26,12 @@ class Caller:
         self._status = status
         self._is_async = is_async
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the task that calls is to end: a `CancelledError` may be user code's own, too."""
+        task = asyncio.current_task() if self._is_async else None
+        return task is not None and task.cancelling() > 0
+
     async def call(
         self,
         call: int,

@@ -1,7 +1,8 @@
 """The stage: all live episodes of one class in this process, and what is done with them.
 
-Invariants: every call is answered once, whatever user code raises; an episode that failed or is
-over is closed and forgotten; a failing `close` is logged and harms nobody.
+Invariants: every call is answered once, whatever user code raises, unless its task is cancelled, as at
+the end of the process; an episode that failed or is over is closed and forgotten; a failing `close` is
+logged and harms nobody.
 """
 
 import logging
@@ -48,7 +49,9 @@ class LiveEpisodes:
         with for_run(self._secrets_of(call)):
             try:
                 return Observed(call.id) if call.closes else await self._played(call)
-            except BaseException as error:  # noqa: BLE001 - user code may raise anything; logged below
+            except BaseException as error:
+                if self._caller.is_cancelled:
+                    raise
                 return self._refused(call.id, error)
             finally:
                 if self._after_call is not None:
@@ -75,6 +78,8 @@ class LiveEpisodes:
         try:
             await episode.close(call.id)
         except BaseException as error:
+            if self._caller.is_cancelled:
+                raise
             log.error("close() failed: %s", blame(error, self._package).reason, exc_info=error)
             return False
         return True

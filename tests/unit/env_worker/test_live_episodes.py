@@ -1,0 +1,102 @@
+"""Episodes of an `async` class whose process ends: what waits is cut short, and says nothing of it."""
+
+import asyncio
+from collections.abc import Generator
+
+import pytest
+from tests.support.interacting import spec
+from tests.support.patience import PATIENCE_S
+
+from warren.environment import Context, Env, StepResult
+from warren_env_worker.host.call_status import SharedCallStatus
+from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.live_episodes import LiveEpisodes
+from warren_env_worker.host.child.task_cache import TaskCache
+from warren_env_worker.host.protocol import Call, Observed, Refused
+from warren_env_worker.host.request import start_of
+from warren_env_worker.permissions.granting import granted
+from warren_schemas.episode import FailureKind
+from warren_schemas.operator_policy import TRUSTING
+
+SLOT = 7
+FIRST, SECOND = 1, 2
+
+
+class Odd(BaseException):
+    """No `except Exception` catches it."""
+
+
+ODD = {"odd": Odd, "cancelled": asyncio.CancelledError}
+
+
+class Waiting(Env):
+    """Waits for ever in `step` and in `close`, but raises what is `ODD` at its word."""
+
+    name = "waiting"
+    waits = asyncio.Event()
+
+    async def reset(self, task: object, ctx: Context) -> str:
+        return "ready"
+
+    async def step(self, action: str) -> StepResult:
+        if action in ODD:
+            raise ODD[action]
+        await self._wait()
+        return StepResult("never")
+
+    async def close(self) -> None:
+        await self._wait()
+
+    async def _wait(self) -> None:
+        self.waits.set()
+        await asyncio.Event().wait()
+
+
+@pytest.fixture
+def episodes() -> Generator[LiveEpisodes]:
+    status = SharedCallStatus()
+    Waiting.waits = asyncio.Event()
+    yield LiveEpisodes(Waiting, Caller(status, is_async=True), TaskCache(Waiting))
+    status.close()
+
+
+async def begin(episodes: LiveEpisodes) -> None:
+    of = spec("waiting")
+    answer = await episodes.take(Call(FIRST, SLOT, start_of(of, granted(TRUSTING, of))))
+    assert isinstance(answer, Observed)
+
+
+async def cancelled_while_it_waits(task: "asyncio.Task[object]") -> bool:
+    async with asyncio.timeout(PATIENCE_S):
+        await Waiting.waits.wait()
+        task.cancel()
+        await asyncio.wait({task})
+    return task.cancelled()
+
+
+async def test_a_step_that_is_cancelled_ends(
+    episodes: LiveEpisodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    await begin(episodes)
+    step = asyncio.create_task(episodes.take(Call(SECOND, SLOT, actions=("wait",))))
+    assert await cancelled_while_it_waits(step)
+    assert not caplog.records
+
+
+async def test_a_close_that_is_cancelled_ends(
+    episodes: LiveEpisodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    await begin(episodes)
+    close = asyncio.create_task(episodes.close(Call(SECOND, SLOT, closes=True)))
+    assert await cancelled_while_it_waits(close)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("action", ODD)
+async def test_whatever_user_code_raises_is_an_answer(episodes: LiveEpisodes, action: str) -> None:
+    await begin(episodes)
+    async with asyncio.timeout(PATIENCE_S):
+        answer = await episodes.take(Call(SECOND, SLOT, actions=(action,)))
+    assert isinstance(answer, Refused)
+    assert answer.kind is FailureKind.ENVIRONMENT_ERROR
+    assert "longer" not in answer.reason
