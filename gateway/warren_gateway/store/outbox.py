@@ -69,9 +69,9 @@ def post(
     _insert(session, [(address, body) for body in _messages(items, min(most, MAX_ITEMS))])
 
 
-def post_all(session: Session, letters: Iterable[tuple[WorkQueue | Stream | Topic, Item]]) -> None:
+def post_all(session: Session, messages: Iterable[tuple[WorkQueue | Stream | Topic, Item]]) -> None:
     """The same, to many addresses at once, one message each."""
-    _insert(session, [(address, encode([item])) for address, item in letters])
+    _insert(session, [(address, encode([item])) for address, item in messages])
 
 
 def _insert(session: Session, bodies: Sequence[tuple[Address, bytes]]) -> None:
@@ -185,9 +185,9 @@ class Relay:
         by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
         for row in rows:
             by_address[_KINDS[row.address_kind](row.address)].append(row)
-        for address, letters in by_address.items():
+        for address, of_address in by_address.items():
             self._busy.add(address.name)
-            tasks.create_task(self._send(address, letters), name=f"outbox to {address.name}")
+            tasks.create_task(self._send(address, of_address), name=f"outbox to {address.name}")
 
     async def _turn_page(self) -> list[tuple[OutboxRow, bool]]:
         only = None if self._store.is_private else self._store.gateway
