@@ -10,6 +10,7 @@ Invariants
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
@@ -256,9 +257,10 @@ class RunActor:
         change = self._state.take_change()
         if change.is_empty:
             return
-        await self._retrying.transact(lambda session: records.save(session, self._state, change))
+        save = partial(records.save, state=self._state, change=change)
+        has_posted = await self._retrying.transact(save)
         log_lines.tell(self._state.run, change)
-        if change.posts or not change.client.is_empty:
+        if has_posted:
             self._relay.notify()
         if change.job:
             self._reschedule()

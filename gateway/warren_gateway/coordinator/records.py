@@ -34,7 +34,7 @@ from warren_gateway.position import Position
 from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
 from warren_gateway.runs.streams import recording
 from warren_gateway.stop_request import StopRequest
-from warren_gateway.store.outbox import post
+from warren_gateway.store.outbox import has_posted, post
 from warren_gateway.store.tables import GroupRow, JobRow, Model, OpRow, Run
 from warren_gateway.usage.counting import count
 from warren_schemas.codec.wire import decode
@@ -219,11 +219,14 @@ def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, Trai
     }
 
 
-def save(session: Session, state: CoordinatorState, change: Change) -> None:
-    """Commit a change, once. Raises `LeaseLost`, `LimitsChanged`."""
-    if change.is_empty or not _is_first(session, state, change):
-        return
+def save(session: Session, state: CoordinatorState, change: Change) -> bool:
+    """Commit a change, once; True where messages of it may wait to be sent. Raises `LeaseLost`, `LimitsChanged`."""
+    if change.is_empty:
+        return False
+    if not _is_first(session, state, change):
+        return True
     _apply(session, state, change)
+    return has_posted(session)
 
 
 def save_grant(session: Session, state: CoordinatorState, change: Change) -> None:

@@ -27,6 +27,8 @@ from warren_schemas.codec.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
 from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
 
+POSTED = "posted"
+"""Key of a session's `info`, which is of one transaction: it is there when something was posted in it."""
 PAGE = 256
 """Messages that the relay takes from the table at a time."""
 RETRY_S = 1.0
@@ -88,6 +90,12 @@ def _insert(session: Session, bodies: Sequence[tuple[Address, bytes]]) -> None:
     ]
     if rows:
         session.connection().execute(_POST, rows)
+        session.info[POSTED] = True
+
+
+def has_posted(session: Session) -> bool:
+    """Whether something leaves when this transaction is committed."""
+    return POSTED in session.info
 
 
 def is_unsent(session: Session, stream: Stream) -> bool:
