@@ -72,7 +72,7 @@ async def pair_owner(
         device="cpu",
         devices=2,
         micro_batch_tokens=32_768,
-        hang_s=25.0,
+        hang_s=60.0,
         log_dir=tmp_path_factory.mktemp("trainer") / "not" / "there",
     )
     async with (

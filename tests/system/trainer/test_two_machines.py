@@ -46,7 +46,7 @@ def settings_for(base_folder: Path, folder: Path, **fields: object) -> GpuWorker
             "base_models": {BASE: str(base_folder)},
             "checkpoint_url": str(folder),
             "device": "cpu",
-            "hang_s": 25.0,
+            "hang_s": 60.0,
             **fields,
         }
     )
