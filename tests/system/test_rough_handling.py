@@ -159,6 +159,7 @@ def origin_of(queue: str) -> str:
 
 @several_waits
 @pytest.mark.storm
+@pytest.mark.thorough
 async def test_garbage_in_every_queue_goes_to_dead_and_stops_nobody(
     site: Site, rabbit: PrivateRabbit
 ) -> None:
