@@ -13,7 +13,7 @@ from tests.ecosystems.alfworld.installed import CLASS, PYTHON, fork_server, home
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import demonstration, spec
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import children, until_dead
+from tests.support.processes import children, kill_and_wait, until_dead
 
 from warren_env_worker.environments.alfworld.environment import SPLIT_SIZES, TASK_TYPES
 from warren_env_worker.foreign import virtual_environments
@@ -164,9 +164,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     player = episode(host, 2)
     answers = await shown(player)
     for command in commands:
-        for pid in children(fork_server()):  # of all episodes
-            os.kill(pid, signal.SIGKILL)
-            await until_dead(pid)
+        kill_and_wait(children(fork_server()))  # of all episodes
         answer = await player.step(command)
         assert isinstance(answer, Observed)
         answers.append(answer)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import children, until_dead
+from tests.support.processes import children, kill_and_wait, until_dead
 
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
@@ -139,9 +139,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     player = episode(host, "game:Minesweeper-v0-hard", 3)
     answers = await shown(player)
     for action in DIGS[: len(undisturbed) - 1]:
-        for pid in children(_fork_server()):
-            os.kill(pid, signal.SIGKILL)
-            await until_dead(pid)
+        kill_and_wait(children(_fork_server()))
         answer = await player.step(action)
         assert isinstance(answer, Observed)
         answers.append(answer)

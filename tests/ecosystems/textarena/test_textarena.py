@@ -1,14 +1,13 @@
 """The environment `textarena` on the real package, whose processes are killed in the middle of episodes."""
 
 import os
-import signal
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import spec
-from tests.support.processes import children, until_dead
+from tests.support.processes import children, kill_and_wait
 
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
@@ -49,9 +48,7 @@ async def played(player: Player, *, kills: bool = False) -> list[Observed]:
         if kills:
             (child,) = child_pids()
             (server,) = children(child)
-            for pid in children(server):
-                os.kill(pid, signal.SIGKILL)
-                await until_dead(pid)
+            kill_and_wait(children(server))
         answers.append(await player.step(guess))
         assert isinstance(answers[-1], Observed), answers[-1]
         if answers[-1].is_over:

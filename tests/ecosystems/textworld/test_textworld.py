@@ -13,7 +13,7 @@ from tests.support.brokers import eventually
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import children, until_dead
+from tests.support.processes import children, kill_and_wait, until_dead
 
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.host.host import Host
@@ -167,9 +167,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host, home: Pa
     commands = way_to_win(home, answers[0])
     undisturbed = await shown(episode(host), *commands)
     for command in commands:
-        for pid in children(_fork_server()):  # of all episodes
-            os.kill(pid, signal.SIGKILL)
-            await until_dead(pid)
+        kill_and_wait(children(_fork_server()))  # of all episodes
         answer = await player.step(command)
         assert isinstance(answer, Observed)
         answers.append(answer)
@@ -188,8 +186,7 @@ async def test_a_process_that_is_killed_as_it_makes_a_game_leaves_none_and_anoth
         return any((home / "games" / "textworld").glob("making-*/game.ni"))
 
     await eventually(is_half_made)
-    for pid in children(_fork_server()):
-        os.kill(pid, signal.SIGKILL)
+    kill_and_wait(children(_fork_server()))
     assert isinstance(await making, Observed)
     assert len(games(home)) == len(before) + 1
     assert not await is_half_made()
