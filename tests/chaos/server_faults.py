@@ -1,9 +1,9 @@
 """Faults of the broker and of the store: killed, frozen, or unwilling to write. One at a time for each."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import psycopg
 from tests.chaos.dead_letters import NodeLog
@@ -26,15 +26,16 @@ class ServerFaults:
         async with self._broker_lock:
             await self._site.lose_broker(0.0)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def mending_broker(self) -> AsyncGenerator[None]:
-        """Meanwhile the broker is restarted whenever it has stopped dead-lettering."""
+        """Meanwhile the broker is restarted whenever it has stopped dead-lettering. Raises what kept it from that."""
         task = asyncio.create_task(self._keep_dead_lettering(), name="keep dead-lettering")
         try:
             yield
         finally:
             task.cancel()
-            await asyncio.wait([task])
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
     async def _keep_dead_lettering(self) -> None:
         node_log = NodeLog(self._site.rabbit.node_log_path)
