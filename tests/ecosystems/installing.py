@@ -1,4 +1,4 @@
-"""What `warren env install NAME` makes, of the packages that `make ecosystems-all` has installed."""
+"""What `warren env install NAME` makes, of the packages that `make ecosystems` has installed."""
 
 import os
 import subprocess

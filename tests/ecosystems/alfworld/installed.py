@@ -1,4 +1,4 @@
-"""The environment `alfworld` as `warren env install alfworld` leaves it, on what `make ecosystems-all` has installed."""
+"""The environment `alfworld` as `warren env install alfworld` leaves it, on what `make ecosystems` has installed."""
 
 import os
 from pathlib import Path

@@ -34,7 +34,7 @@ BEGUN = (
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As `warren env install gem` does it, in the environment that `make ecosystems-all` has made."""
+    """As `warren env install gem` does it, in the environment that `make ecosystems` has made."""
     home = tmp_path_factory.mktemp("home")
     os.environ["WARREN_HOME"] = str(home)  # of the children of this test's process
     virtual_environments.folder("gem").parent.mkdir()

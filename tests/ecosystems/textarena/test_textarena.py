@@ -22,7 +22,7 @@ GUESSES = [f"[{number}]" for number in range(1, 21)]
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As `warren env install textarena` does it, in the environment that `make ecosystems-all` has made."""
+    """As `warren env install textarena` does it, in the environment that `make ecosystems` has made."""
     home = tmp_path_factory.mktemp("home")
     os.environ["WARREN_HOME"] = str(home)  # of the children of this test's process
     virtual_environments.folder("textarena").parent.mkdir()

@@ -44,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settled(home: Path) -> Path:
-    """As `warren env install textworld` does it, in the environment that `make ecosystems-all` has made."""
+    """As `warren env install textworld` does it, in the environment that `make ecosystems` has made."""
     os.environ["WARREN_HOME"] = str(home)
     virtual_environments.folder("textworld").parent.mkdir()
     virtual_environments.folder("textworld").symlink_to(ROOT / ".venv-textworld")

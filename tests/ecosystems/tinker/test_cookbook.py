@@ -18,7 +18,9 @@ from tests.support.patience import several_waits
 
 __all__ = ["tiny_models"]
 
-pytestmark = [pytest.mark.ecosystem_all, several_waits]
+pytestmark = several_waits
+in_ci = pytest.mark.ecosystem
+not_in_ci = pytest.mark.ecosystem_all
 RL = (
     "env=arithmetic",
     "group_size=4",
@@ -28,6 +30,10 @@ RL = (
     "learning_rate=1e-2",
 )
 ON_POLICY = "loss_fn=importance_sampling"
+MINIBATCHES = (
+    "stream_minibatch_config.groups_per_batch=4",
+    "stream_minibatch_config.num_minibatches=2",
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,7 @@ def apart(rows: Rows) -> float:
     return max(row["optim/kl_sample_train_v2"] for row in rows)
 
 
+@in_ci
 def test_chat_sl_learns_from_a_file(taught: Cookbook) -> None:
     nll = [row["train_mean_nll"] for row in taught.rows(of="train_mean_nll")]
     assert len(nll) == N_CHAT_SL_STEPS
@@ -67,10 +74,9 @@ def test_chat_sl_learns_from_a_file(taught: Cookbook) -> None:
 @pytest.mark.parametrize(
     "asked",
     [
-        (),
-        ("stream_minibatch_config.groups_per_batch=4", "stream_minibatch_config.num_minibatches=2"),
+        pytest.param((), marks=in_ci, id="synchronous"),
+        pytest.param(MINIBATCHES, marks=not_in_ci, id="minibatches"),
     ],
-    ids=["synchronous", "minibatches"],
 )
 def test_math_rl_is_on_policy(taught: Cookbook, cookbook: Cookbook, asked: Sequence[str]) -> None:
     load = f"load_checkpoint_path={taught.saved()}"
@@ -80,12 +86,14 @@ def test_math_rl_is_on_policy(taught: Cookbook, cookbook: Cookbook, asked: Seque
     assert apart(rows) < 1e-6
 
 
+@not_in_ci
 def test_math_rl_asynchronous(taught: Cookbook, cookbook: Cookbook) -> None:
     asked = ("max_steps_off_policy=1", "loss_fn=ppo", f"load_checkpoint_path={taught.saved()}")
     cookbook.cook("math_rl.train", *RL, *asked, "max_steps=3")
     assert len(cookbook.rows(of="optim/kl_sample_train_v2")) == 3
 
 
+@not_in_ci
 def test_math_rl_goes_on_with_its_optimizer(cookbook: Cookbook) -> None:
     asked = (*RL, ON_POLICY, "save_every=1", "behavior_if_log_dir_exists=resume")
     cookbook.cook("math_rl.train", *asked, "max_steps=1")
@@ -95,12 +103,14 @@ def test_math_rl_goes_on_with_its_optimizer(cookbook: Cookbook) -> None:
     assert apart(rows) < 1e-6
 
 
+@in_ci
 def test_guess_number(cookbook: Cookbook) -> None:
     asked = ("batch_size=2", "group_size=2", "max_tokens=4", "max_steps=1")
     cookbook.cook("multiplayer_rl.guess_number.train", *asked)
     assert apart(cookbook.rows(of="progress/batch")) < 1e-6
 
 
+@not_in_ci
 def test_text_arena(cookbook: Cookbook) -> None:
     data = ("num_train_datapoints=8", "num_test_datapoints=2")
     cookbook.cook(

@@ -64,7 +64,7 @@ def of_both(*features: str) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """As `warren env install` does it, with the packages that `make ecosystems-all` has installed, and our tasksets."""
+    """As `warren env install` does it, with the packages that `make ecosystems` has installed, and our tasksets."""
     os.environ["WARREN_HOME"] = str(tmp_path_factory.mktemp("home"))
     for name in CLASSES:
         venv.create(virtual_environments.folder(name), symlinks=True)
