@@ -1,18 +1,22 @@
-"""The table of docs/ecosystems.md: what of each ecosystem was shown on the real package."""
+"""The table of docs/ecosystems.md: what of each ecosystem was shown on the real package, of which version and when."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 FEATURES = (
     "tasks", "tools", "images", "several turns", "retries", "secrets", "crash and replay", "evaluation",
 )  # fmt: skip
-_HEAD = ("| | " + " | ".join(FEATURES) + " |", "|---" * (len(FEATURES) + 1) + "|")
+COLUMNS = (*FEATURES, "tried with", "shown at")
+_HEAD = ("| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|")
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
 
 
 class Shown:
     """Cells that tests have shown, and those that one has not."""
 
-    def __init__(self) -> None:
+    def __init__(self, commit: str, versions: Callable[[str], str]) -> None:
+        """`versions` tells those of an ecosystem's packages."""
+        self._commit = commit
+        self._versions = versions
         self._passed: dict[tuple[str, str], bool] = {}
 
     def note(self, ecosystem: str, features: Iterable[str], *, passed: bool) -> None:
@@ -29,6 +33,7 @@ class Shown:
 
     def _row(self, ecosystem: str) -> str:
         cells = ["yes" if self._passed.get((ecosystem, f)) else "" for f in FEATURES]
+        cells += [self._versions(ecosystem), self._commit]
         return f"| {ecosystem} | " + " | ".join(cells) + " |"
 
 

@@ -1,35 +1,47 @@
 """The table of docs/ecosystems.md."""
 
 import pytest
-from tests.ecosystems.table import BEGIN, END, FEATURES, Shown, written
+from tests.ecosystems.table import BEGIN, COLUMNS, END, Shown, written
+
+
+def shown_at(commit: str) -> Shown:
+    return Shown(commit, lambda ecosystem: f"package-of-{ecosystem} 1.0")
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.split("|")[1:-1]]
 
 
 def test_a_cell_counts_if_every_test_that_shows_it_has_passed() -> None:
-    shown = Shown()
+    shown = shown_at("today")
     shown.note("B", ["tools", "tasks"], passed=True)
     shown.note("B", ["tools"], passed=False)
     shown.note("A", ["tools"], passed=True)
-    a, b = shown.rows["A"], shown.rows["B"]
-    assert [cell.strip() for cell in a.split("|")][1:4] == ["A", "", "yes"]
-    assert [cell.strip() for cell in b.split("|")][1:4] == ["B", "yes", ""]
+    assert cells(shown.rows["A"])[:3] == ["A", "", "yes"]
+    assert cells(shown.rows["B"])[:3] == ["B", "yes", ""]
     with pytest.raises(ValueError, match="tuple"):
         shown.note("A", ["magic"], passed=True)
 
 
-def test_a_run_of_some_ecosystems_keeps_the_rows_of_the_others() -> None:
-    first, second = Shown(), Shown()
+def test_a_run_of_some_ecosystems_keeps_the_rows_of_the_others_and_when_they_were_shown() -> None:
+    first, second = shown_at("yesterday"), shown_at("today")
     for ecosystem in ("C", "A", "B"):
         first.note(ecosystem, ["tasks"], passed=True)
     second.note("B", ["tasks"], passed=False)
     before = written(f"{BEGIN}\n{END}", first)
-    rows = [line[:9].rstrip() for line in written(before, second).splitlines()[3:-1]]
-    assert rows == ["| A | yes", "| B |  |", "| C | yes"]
+    rows = [cells(row) for row in written(before, second).splitlines()[3:-1]]
+    assert [(row[0], row[1], *row[-2:]) for row in rows] == [
+        ("A", "yes", "package-of-A 1.0", "yesterday"),
+        ("B", "", "package-of-B 1.0", "today"),
+        ("C", "yes", "package-of-C 1.0", "yesterday"),
+    ]
+    assert {len(row) for row in rows} == {1 + len(COLUMNS)}
 
 
 def test_the_page_keeps_what_stands_around_its_table() -> None:
     page = f"before\n{BEGIN}\nold\n{END}\nbehind\n"
-    once = written(page, Shown())
-    assert once.startswith(f"before\n{BEGIN}\n| | {FEATURES[0]} |")
+    once = written(page, shown_at("today"))
+    assert once.startswith(f"before\n{BEGIN}\n| | {COLUMNS[0]} |")
     assert once.endswith(f"\n{END}\nbehind\n")
     assert "old" not in once
-    assert written(once, Shown()) == once
+    assert written(once, shown_at("tomorrow")) == once
