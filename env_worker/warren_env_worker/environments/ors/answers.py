@@ -40,10 +40,11 @@ class Split(_Answer):
 
 
 class TerminalTool(_Answer):
-    """Takes the policy's last words as its one argument; the policy is not told of it."""
+    """Takes the policy's last words; the policy is not told of it."""
 
     name: str
-    arg: str
+    arg: str | None = None
+    """The argument that is the words. None: it takes none, and judges by the state that the calls have made."""
 
 
 class Tools(_Answer):

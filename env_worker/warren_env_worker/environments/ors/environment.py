@@ -144,7 +144,8 @@ class Ors(Env[int]):
         terminal = self.tools.terminal_tool
         if terminal is None:
             return self._result([], truncated=True)
-        reply = await self._called(self.calls.sendable(terminal.name, {terminal.arg: words}))
+        arguments = {} if terminal.arg is None else {terminal.arg: words}
+        reply = await self._called(self.calls.sendable(terminal.name, arguments))
         if isinstance(reply, Refused):
             return self._result([_shown(reply)])
         shown = [_shown(reply)] if reply.output.blocks else []
