@@ -11,9 +11,9 @@ from warren_env_worker.permissions.permissions import acting
 from warren_env_worker.permissions.service import FAILED
 
 
-async def failure(url: str, *, private: bool) -> str:
+async def failure(url: str, *, private: bool, name: str = "vault") -> str:
     with acting(permissions(services=[{"url": url, "private": private}])):
-        environment = Ors(url, "vault", patience_s=0.01)
+        environment = Ors(url, name, patience_s=0.01)
     with pytest.raises(OrsFailed) as failed:
         await environment.tasks("train")
     return str(failed.value)
@@ -37,6 +37,40 @@ async def test_no_redirect_is_followed_and_all_failures_read_alike() -> None:
     told.add(await failure(url, private=True))  # nobody listens there any more
     assert told == {f"{url}: {FAILED}"}
     assert asked == ["/list_environments"] * 3
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "http://127.0.0.1:1/vault/splits",
+        "//other.example.org/vault/splits",
+        "https:///vault/splits",
+        "/a/vault/splits",
+        "/vault/../splits",
+        "/vault%2f..%2f/splits",
+        "/vault/other",
+        "/splits",
+        "",
+        "http://[",
+    ],
+)
+async def test_a_redirect_to_anything_but_a_name_is_not_followed(location: str) -> None:
+    there = web.Response(status=308, headers={"Location": location})
+    async with answering(there) as (url, asked):
+        assert await failure(url, private=True, name="me/vault") == f"{url}: {FAILED}"
+    assert asked == ["/splits"]
+
+
+@pytest.mark.parametrize("location", ["/ors/vault/splits", "/vault/splits"])
+async def test_the_name_in_a_redirect_is_asked_for_below_the_listed_path(location: str) -> None:
+    """A server behind a proxy may not know of it."""
+    there = web.Response(status=308, headers={"Location": location})
+    answers = [there, web.json_response([{"name": "train"}]), web.json_response({"num_tasks": 2})]
+    async with answering(*answers) as (url, asked):
+        with acting(permissions(services=[{"url": f"{url}ors/", "private": True}])):
+            environment = Ors(f"{url}ors", "me/vault")
+        assert await environment.tasks("train") == [0, 1]
+    assert asked == ["/ors/splits", "/ors/vault/splits", "/ors/vault/num_tasks"]
 
 
 async def test_it_stays_below_the_listed_path() -> None:

@@ -3,6 +3,7 @@
 environment  what the policy is shown, and what its words do
 session      one episode's session: called, kept awake, made anew if the server lost it
 server       requests: who may be asked, for how long, and what no answer means
+redirects    the name that a server has for an environment that was asked for without one
 answers      what a server answers, checked
 tasks        which tasks of a split a config plays
 """

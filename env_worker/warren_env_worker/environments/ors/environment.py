@@ -19,6 +19,7 @@ from typing import Literal
 
 from warren.environment import ChatMessage, ConfigError, Context, Env, Limits, StepResult
 from warren_env_worker.environments.ors.answers import Done, Refused, Tools, message
+from warren_env_worker.environments.ors.redirects import PLAIN
 from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
 from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
 from warren_env_worker.environments.ors.tasks import TaskList
@@ -30,8 +31,8 @@ from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
 from warren_schemas.fields.secret_variables import SecretVariable
 
-_NAME = re.compile(r"([A-Za-z0-9_][\w.-]{0,127}/)?[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
-"""A part of a path, nothing that leads out of it; or of a header, with an owner before it."""
+_NAME = re.compile(rf"({PLAIN}/)?{PLAIN}", re.ASCII)
+"""A part of a path; or of a header, with an owner before it."""
 
 
 def _require_plain(name: str) -> None:
@@ -63,7 +64,8 @@ class Ors(Env[int]):
         patience_s: OfCallS = 60.0,
     ) -> None:
         """`url` of the server, and the name of one of its environments; one with its owner's name before it
-        (`Owner/Name`) is named by the header `X-Deployment`, as OpenReward's own servers want it.
+        (`Owner/Name`) is named by the header `X-Deployment`, as OpenReward's own servers want it; a server that
+        does not read the header gives its first environment.
 
         `key_variable` names the env worker's variable whose value is sent as `X-API-Key`; `secrets` names those
         that the environment asks for. `start`, `stop` and `ids` choose among the tasks of the split.

@@ -7,12 +7,15 @@ session's state, and it is `SessionLost`.
 
 A server that says that it is busy or starting is waited for, as long as the caller may take; one that does not
 answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is told (`permissions.service`).
+
+An environment with its owner's name is asked for without a name; a server that answers with a redirect to the name of one
+is asked for that (`redirects`), from then on at once.
 """
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import aiohttp
@@ -21,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.connection.sse import ServerEvent, SseParser
 from warren_env_worker.environments.ors.answers import REPLY, TASK, Done, Refused
+from warren_env_worker.environments.ors.redirects import REDIRECTS, name_told
 from warren_env_worker.permissions.asking import AskAgain
 from warren_env_worker.permissions.patient_client import PatientClient
 from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
@@ -63,10 +67,10 @@ class OrsServer:
     """A connection of its own to the server, for one event loop."""
 
     def __init__(self, service: Service, environment: str, *, patience_s: float) -> None:
-        """An environment with its owner's name before it is named by a header, and not in paths."""
+        """An environment with its owner's name before it is named by a header, and in paths as the server says."""
         self.url = service.url
         self.is_deployed = "/" in environment
-        self._environment = environment
+        self._name = None if self.is_deployed else environment.lower()
         headers = {"X-API-Key": service.key} if service.key is not None else {}
         if self.is_deployed:
             headers["X-Deployment"] = environment
@@ -79,7 +83,7 @@ class OrsServer:
 
     def path(self, what: str) -> str:
         """Of what the environment has."""
-        return what if self.is_deployed else f"{self._environment.lower()}/{what}"
+        return what if self._name is None else f"{self._name}/{what}"
 
     async def ask(self, asked: Asked) -> object:
         """The JSON of an answer that may be asked for again. Raises `OrsFailed`, `SessionLost`."""
@@ -156,18 +160,39 @@ class OrsServer:
         self, asked: Asked, *, answer_s: float = ANSWER_S
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """One with the status 200, or one that refuses a call or knows of no specs. Raises `AskAgain` if it breaks off."""
+        async with self._answer(asked, answer_s) as response:
+            name = self._told_name(asked, response)
+            if name is None:
+                self._require_good(asked, response.status)
+                yield response
+                return
+        self._name = name
+        named = replace(asked, path=self.path(asked.path))
+        async with self._answer(named, answer_s) as response:
+            self._require_good(named, response.status)
+            yield response
+
+    def _answer(
+        self, asked: Asked, answer_s: float
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         headers = dict(asked.headers or {})
         if asked.session is not None:
             headers["X-Session-ID"] = asked.session
-        expected = _EXPECTED.get(asked.path.rpartition("/")[2], ())
-        async with self._client.response(
+        expected = (*_expected(asked), *(REDIRECTS if self._may_be_named(asked) else ()))
+        return self._client.response(
             asked.method, asked.path, asked.body, headers, answer_s, expected=expected
-        ) as response:
-            self._require_good(asked, response.status, expected)
-            yield response
+        )
 
-    def _require_good(self, asked: Asked, status: int, expected: Collection[int]) -> None:
-        if status == 200 or status in expected:
+    def _may_be_named(self, asked: Asked) -> bool:
+        return self.is_deployed and "/" not in asked.path
+
+    def _told_name(self, asked: Asked, response: aiohttp.ClientResponse) -> str | None:
+        if response.status not in REDIRECTS or not self._may_be_named(asked):
+            return None
+        return name_told(self.url, asked.path, response.headers)
+
+    def _require_good(self, asked: Asked, status: int) -> None:
+        if status == 200 or status in _expected(asked):
             return
         if status in _GONE and asked.session is not None and asked.path != "create":
             raise SessionLost
@@ -179,6 +204,10 @@ _NO_TASK = frozenset(range(201, 600)) - {429, 502, 503, 504}
 _EXPECTED = {"call": _REFUSED, "task": _NO_TASK, "task_range": _NO_SPECS}
 """By the last part of the path."""
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+def _expected(asked: Asked) -> Collection[int]:
+    return _EXPECTED.get(asked.path.rpartition("/")[2], ())
 
 
 class _Call:
