@@ -1,4 +1,4 @@
-"""What `tests/ecosystems/ors/server.py` uses of ors-sdk, which is installed in an environment of its own."""
+"""What `tests/ecosystems/ors` uses of ors-sdk, which is installed in an environment of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload

@@ -4,24 +4,22 @@ from pathlib import Path
 
 import pytest
 from tests.ecosystems.killed_worker import TwoWorkers
-from tests.ecosystems.ors.test_ors import call, server
-from tests.ecosystems.real_server import RealServer
+from tests.ecosystems.ors.serving import IN_THE_CI, PACKAGES, call, serving
 from tests.ecosystems.whole_run import WholeRun, starting_again
 from tests.support.interacting import spec
-from tests.support.patience import several_waits
+from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 from warren_schemas.episode import Generate
 
-__all__ = ["server"]
 pytestmark = pytest.mark.server
 CLASS = "warren_env_worker.environments.ors.environment:Ors"
 
 
-@pytest.mark.ecosystem
+@pytest.mark.parametrize("package", IN_THE_CI)
 @pytest.mark.shows("ORS client", "crash and replay")
 async def test_a_killed_env_worker_costs_nothing(
-    server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
+    package: str, private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
     """Its episodes move to another one, which may ask the server by its operator's policy."""
 
@@ -30,19 +28,22 @@ async def test_a_killed_env_worker_costs_nothing(
         n_seen = len(shown)
         return call("look", place=n_seen) if n_seen < 4 else call("open", code="".join(shown))
 
-    config = {"url": server.url, "environment": "vault"}
-    allowed = {"services": [{"url": server.url, "private": True}]}
-    of = spec("ors", environment_config=config, max_turns=9)
-    assert await TwoWorkers(private_rabbit, tmp_path, CLASS, allowed).rewards(of, policy) == {1.4}
+    with serving(package, tmp_path) as server:
+        config = {"url": server.url, "environment": "vault"}
+        allowed = {"services": [{"url": server.url, "private": True}]}
+        of = spec("ors", environment_config=config, max_turns=9)
+        workers = TwoWorkers(private_rabbit, tmp_path, CLASS, allowed)
+        assert await workers.rewards(of, policy) == {1.4}
 
 
 @pytest.mark.ecosystem_all
+@pytest.mark.parametrize("package", PACKAGES)
 @pytest.mark.shows("ORS client", "evaluation", "crash and replay")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
-    server: RealServer, tmp_path: Path
+    package: str, tmp_path: Path
 ) -> None:
-    config = {"url": server.url, "environment": "vault", "patience_s": 120.0}
-    await WholeRun("ors", CLASS, config, evaluation_split="test").play(
-        tmp_path, starting_again(server)
-    )
+    with serving(package, tmp_path) as server:
+        config = {"url": server.url, "environment": "vault", "patience_s": PATIENCE_S}
+        whole = WholeRun("ors", CLASS, config, evaluation_split="test")
+        await whole.play(tmp_path, starting_again(server))

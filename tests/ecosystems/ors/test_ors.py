@@ -1,49 +1,17 @@
-"""The environment `ors` on the real server of `ors-sdk` 0.1.0, which is killed in the middle of episodes."""
-
-import json
-from collections.abc import Generator
-from pathlib import Path
-from typing import Any
+"""The environment `ors` on the real servers of `ors-sdk` 0.1.0 and `openreward` 0.1.167, which are killed in the middle of episodes."""
 
 import pytest
-from tests.ecosystems.real_server import RealServer, killing, real_server, saying
-from tests.support.patience import PATIENCE_S
+from tests.ecosystems.ors.serving import LOOK, call, play, told
+from tests.ecosystems.real_server import RealServer, killing, saying
+from tests.support.patience import PATIENCE_S, several_waits
 
-import warren.testing
 from warren.environment import Context, NotReplayable
-from warren.testing import Policy
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
 from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 from warren_schemas.config import ToolFormat
 
-pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
-PROGRAM = Path(__file__).with_name("server.py")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[RealServer]:
-    with real_server("ors", PROGRAM, tmp_path_factory.mktemp("ors")) as started:
-        yield started
-
-
-def call(name: str, **arguments: object) -> str:
-    said = json.dumps({"name": name, "arguments": arguments})
-    return f"<tool_call>\n{said}\n</tool_call>"
-
-
-LOOK = call("look", place=0)
-
-
-def play(
-    server: RealServer, policy: Policy, environment: str = "vault", **config: Any
-) -> warren.testing.Episode:
-    of = Ors(server.url, environment, patience_s=PATIENCE_S, **config)
-    return warren.testing.play(of, policy, index=3)
-
-
-def told(episode: warren.testing.Episode) -> list[str]:
-    return [message.content for message in episode.messages if message.role == "tool"]
+pytestmark = pytest.mark.server
 
 
 @pytest.mark.shows("ORS client", "tasks", "tools", "several turns")
@@ -97,13 +65,26 @@ def test_images_long_answers_tools_of_a_task_and_slow_calls(server: RealServer) 
 
 
 @pytest.mark.shows("ORS client", "secrets")
-def test_secrets_reach_an_environment_in_the_form_that_it_reads(server: RealServer) -> None:
-    key = "WARREN_SECRET_TOKEN"
+def test_secrets_reach_an_environment_in_the_form_that_it_reads(
+    server: RealServer, package: str
+) -> None:
+    key, form = "WARREN_SECRET_TOKEN", "body" if package == "ors" else "header"
     with acting(Permissions(is_trusted=True, keys=(KeyGrant(key, "sk-0123456789", None),))):
         secrets = {"secrets": {"TOKEN": key}}
-        sent = play(server, saying(call("secret"), "done"), "trouble", secrets_in="body", **secrets)
-        lost = play(server, saying(call("secret"), "done"), "trouble", **secrets)
-    assert (told(sent), told(lost)) == (["TOKEN"], [""])  # 0.1.0 reads the body alone
+        sent = play(server, saying(call("secret"), "done"), "trouble", secrets_in=form, **secrets)
+    assert told(sent) == ["TOKEN: 9876543210-ks"]
+
+
+def test_secrets_in_the_other_form_never_arrive(server: RealServer, package: str) -> None:
+    """0.1.0 of `ors-sdk` passes the header over, and `openreward` refuses a body that has them."""
+    key = "WARREN_SECRET_TOKEN"
+    with acting(Permissions(is_trusted=True, keys=(KeyGrant(key, "sk-0123456789", None),))):
+        secrets, policy = {"secrets": {"TOKEN": key}}, saying(call("secret"), "done")
+        if package == "ors":
+            assert told(play(server, policy, "trouble", **secrets)) == [""]
+        else:
+            with pytest.raises(OrsFailed, match="it can't be reached, or it failed"):
+                play(server, policy, "trouble", secrets_in="body", **secrets)
 
 
 def test_a_tool_that_raises_fails_the_episode(server: RealServer) -> None:
@@ -111,6 +92,7 @@ def test_a_tool_that_raises_fails_the_episode(server: RealServer) -> None:
         play(server, saying(call("kaput")), "trouble")
 
 
+@several_waits
 @pytest.mark.shows("ORS client", "crash and replay", "retries")
 def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealServer) -> None:
     actions = [LOOK, call("look", place=1), call("look", place=2), call("open", code="1003")]

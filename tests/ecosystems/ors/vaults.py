@@ -1,20 +1,30 @@
-"""A server of `ors-sdk`, as its users write one: `python server.py PORT`, in the environment of `ors.txt`.
+"""Environments as users of `ors-sdk` write them, and those of `openreward`, which it was taken out of.
 
 Vault     find a code of four digits by asking for one digit after the other; the same for the same calls
 Clock     shows how long the server has been up: no two sessions are the same
-Trouble   raises in a call, is slow, sends a lot, shows images, takes a secret
+Trouble   raises in a call, is slow, waits for another session, sends a lot, shows images, takes a secret
 """
 
 import asyncio
 import base64
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ors import Environment, Server, tool
-from ors.types import ImageBlock, ListToolsOutput, TextBlock, ToolOutput, ToolSpec
 from pydantic import BaseModel
+
+try:
+    from ors import Environment, tool
+    from ors.types import ImageBlock, ListToolsOutput, TextBlock, ToolOutput, ToolSpec
+except ImportError:
+    from openreward.environments import Environment, tool
+    from openreward.environments.types import (
+        ImageBlock,
+        ListToolsOutput,
+        TextBlock,
+        ToolOutput,
+        ToolSpec,
+    )
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -75,6 +85,10 @@ class Clock(Vault):
         return said(f"served by {os.getpid()}", reward=0.1)
 
 
+released = asyncio.Event()
+"""By another session."""
+
+
 class Trouble(Vault):
     def __init__(self, task_spec: Mapping[str, Any], secrets: dict[str, str]) -> None:
         super().__init__(task_spec, secrets)
@@ -112,10 +126,21 @@ class Trouble(Vault):
         return said("at last")
 
     @tool
+    async def hold(self) -> ToolOutput:
+        """Until a session releases it."""
+        self.n_looks += 1
+        released.clear()
+        await released.wait()
+        return said(f"held ({self.n_looks})", reward=0.5)
+
+    @tool
+    async def release(self) -> ToolOutput:
+        """What another session holds."""
+        released.set()
+        return said("released")
+
+    @tool
     async def secret(self) -> ToolOutput:
         """What it was given."""
-        return said(",".join(sorted(self.secrets)), reward=0.0)
-
-
-if __name__ == "__main__":
-    Server([Vault, Clock, Trouble]).run(host="127.0.0.1", port=int(sys.argv[1]))
+        told = [f"{name}: {value[::-1]}" for name, value in sorted(self.secrets.items())]
+        return said(", ".join(told), reward=0.0)

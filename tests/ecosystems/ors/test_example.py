@@ -1,0 +1,85 @@
+"""A config of OpenReward's training example, taken as it is, on a real server of `openreward` with its environment."""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ecosystems.ors.serving import call, serving
+from tests.ecosystems.real_server import ROOT, RealServer, saying
+from tests.ecosystems.whole_run import lengthen
+from tests.support.one_process import in_process, tiny_site
+from tests.support.patience import PATIENCE_S, several_waits
+
+import warren.testing
+from warren.configs import read_openreward
+from warren_env_worker.environments.ors.environment import Ors
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
+from warren_schemas.config import TrainConfig
+from warren_schemas.episode import Completed
+from warren_schemas.http import TrajectoryView
+
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
+EXAMPLE = ROOT / "tests" / "unit" / "schemas" / "openreward" / "example.yaml"
+KEY, LICENSE = "WARREN_SECRET_OTHER_KEY", "of-the-house"
+SMALL = (
+    "model.base=warren/tiny",
+    "sampling.max_tokens=8",
+    "sampling.max_total_tokens=4096",
+    "algorithm.groups_per_step=4",
+    "limits.steps=1",
+)
+"""All that is not the example's: its model is too large for this machine, and its run has no end."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[RealServer]:
+    with serving("openreward", tmp_path_factory.mktemp("whodunit"), "whodunit") as started:
+        yield started
+
+
+def example(server: RealServer) -> TrainConfig:
+    return read_openreward(EXAMPLE, SMALL, url=server.url)[0]
+
+
+def question(view: TrajectoryView) -> str:
+    return next(m.content for m in view.trajectory.transcript.messages if m.role == "user")
+
+
+@pytest.mark.shows("ORS client", "tasks", "tools", "secrets")
+def test_an_episode_of_the_example(server: RealServer) -> None:
+    config: Any = example(server).environments[0].config
+    with acting(Permissions(is_trusted=True, keys=(KeyGrant(KEY, LICENSE, None),))):
+        environment = Ors(**config, patience_s=PATIENCE_S)
+    policy = saying(call("question", name="Q3"), "Q3")
+    episode = warren.testing.play(environment, policy, index=3)
+    assert episode.messages[1].content == "Who did it in train-3?"
+    assert [result.reward for result in episode.results] == [1.0, 9.0]
+    assert episode.results[-1].done
+
+
+@several_waits
+@pytest.mark.shows("ORS client", "tasks", "secrets")
+async def test_the_example_trains(
+    server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole groups of both splits, with rewards by its rules; the split that is not shuffled begins with its first tasks."""
+    monkeypatch.setenv(KEY, LICENSE)
+    assert len(await Ors(server.url, "whodunit", patience_s=PATIENCE_S).tasks("train")) == 30
+    site = tiny_site(tmp_path / "home", lambda: in_process(tmp_path / "streams"))
+    lengthen(Path(site.gpu.base_models["warren/tiny"]))
+    async with site.running(site.gpu_worker, site.env_worker) as client:
+        run = await client.train(example(server))
+        await run.result()
+        played = [view async for view in run.trajectories(all_attempts=True)]
+    outcomes = [view.trajectory.outcome for view in played]
+    assert {type(outcome) for outcome in outcomes} == {Completed}, outcomes
+    asked = [question(view) for view in played if view.fate == "trained"]
+    splits = {"train", "validation"}
+    assert {text.split()[-1].partition("-")[0] for text in asked} == splits
+    assert {asked.count(text) for text in asked} == {16}
+    numbers = {int(text.rpartition("-")[2][:-1]) for text in asked if "validation" in text}
+    assert numbers == set(range(len(numbers)))
+    rewards = {outcome.reward for outcome in outcomes if isinstance(outcome, Completed)}
+    assert len(rewards) > 1
+    assert all(0 <= reward <= 1 for reward in rewards)
