@@ -16,6 +16,7 @@ pytestmark = pytest.mark.server
 CLASS = "warren_env_worker.environments.ors.environment:Ors"
 
 
+@several_waits
 @pytest.mark.parametrize("package", IN_THE_CI)
 @pytest.mark.shows("ORS client", "crash and replay")
 async def test_a_killed_env_worker_costs_nothing(
