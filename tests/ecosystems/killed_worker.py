@@ -69,5 +69,6 @@ class TwoWorkers:
         if self.listed is None:
             return command
         path = self.folder / "policy.yaml"
-        path.write_text(OperatorPolicy.model_validate(self.listed).model_dump_json())
+        listed = OperatorPolicy.model_validate(self.listed)
+        path.write_text(listed.model_dump_json(exclude_unset=True))
         return [*command, "--operator-policy", str(path)]

@@ -32,6 +32,8 @@ N_STEPS, GROUP_SIZE, N_GROUPS = 2, 4, 2
 N_EVALUATED = 2
 CONTEXT_LENGTH = 16_384
 
+GO_ON = "go-on"
+
 Kill = Callable[[warren.Run], Awaitable[None]]
 """Called once the run was submitted."""
 
@@ -49,7 +51,8 @@ class WholeRun:
     attempts: int = 1
     """Of an episode; more where a foreign process can't be played anew."""
 
-    async def play(self, folder: Path, kill: Kill) -> None:
+    async def play(self, folder: Path, kill: Kill) -> list[TrajectoryView]:
+        """All attempts of all episodes."""
         site = tiny_site(folder / "home", lambda: in_process(folder / "streams"))
         lengthen(Path(site.gpu.base_models["warren/tiny"]))
         async with site.running(site.gpu_worker, self._env_worker) as client:
@@ -62,6 +65,7 @@ class WholeRun:
         assert [report.when for report in reports] == ["before", "after"]
         for report in reports:
             _require_evaluated(report, played)
+        return played
 
     async def _env_worker(self, broker: Broker) -> None:
         settings = EnvWorkerSettings(
@@ -150,6 +154,21 @@ async def kill_foreign_processes(_: warren.Run) -> None:
         for pid in [*children(server), server]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+def once_one_waits(folder: Path) -> Kill:
+    """The same, once an episode is in its middle: foreign code in it leaves a file in this folder, and waits to be killed unless
+    `GO_ON` is there."""
+
+    async def kill(run: warren.Run) -> None:
+        async def is_waiting() -> bool:
+            return bool(os.listdir(folder))
+
+        await eventually(is_waiting)
+        (folder / GO_ON).touch()  # before, so that none that begins later waits
+        await kill_foreign_processes(run)
+
+    return kill
 
 
 def _fork_servers() -> list[int]:

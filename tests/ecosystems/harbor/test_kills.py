@@ -3,23 +3,20 @@
 import os
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.ecosystems.harbor.serving import CLASS, episode, installed, shell, text
+from tests.ecosystems.harbor.serving import CLASS, episode, installed, shell
 from tests.ecosystems.harbor.task_folders import write_task
+from tests.ecosystems.killed_worker import TwoWorkers
+from tests.ecosystems.whole_run import WholeRun, once_one_waits
 from tests.support.hosting import child_pids, hosting
-from tests.support.one_process import in_process, tiny_site
+from tests.support.interacting import spec
 from tests.support.patience import several_waits
+from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import children, until_dead
 
-from warren_broker.port import Broker
-from warren_env_worker.host.protocol import Observed, Refused
-from warren_env_worker.service import serve_env_worker
-from warren_env_worker.settings import EnvWorkerSettings
-from warren_schemas.config import TrainConfig
-from warren_schemas.episode import Completed, FailureKind
-from warren_schemas.operator_policy import TRUSTING
+from warren_env_worker.host.protocol import Refused
+from warren_schemas.episode import Failed, FailureKind
 
 __all__ = ["installed"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server, several_waits]
@@ -36,24 +33,16 @@ def fork_servers(others: set[int]) -> list[int]:
 
 
 @pytest.mark.shows("Harbor", "crash and replay")
-async def test_a_killed_env_worker_costs_nothing(tmp_path: Path) -> None:
+async def test_a_killed_env_worker_costs_nothing(
+    private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
     """Its commands are run again, in another box."""
-    folder, others = write_task(tmp_path), {*child_pids()}
-    async with hosting(CLASS) as lost:
-        player = episode(lost, folder)
-        await player.reset()
-        assert text(await player.step(shell("echo 7 > answer.txt; ls"))) == (
-            "answer.txt\nnumbers.txt\n"
-        )
-        servers = fork_servers(others)
-        for pid in {*child_pids()} - others:
-            os.kill(pid, signal.SIGKILL)
-        for pid in servers:
-            await until_dead(pid)
-        async with hosting(CLASS) as other:
-            ended = await player.moved_to(other).step("Done.")
-    assert isinstance(ended, Observed), ended
-    assert (ended.is_over, ended.reward) == (True, 1.0)
+    write_task(tmp_path / "tasks")
+    said = [shell("echo 7 > answer.txt"), shell("cat answer.txt"), shell("ls"), "Done."]
+    of = spec("harbor", environment_config={"path": "tasks"})
+    allowed = {"data_root": str(tmp_path)}
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, allowed, turn=2, n_episodes=1)
+    assert await workers.rewards(of, lambda item: said[item.turn]) == {1.0}
 
 
 async def test_what_shows_something_else_when_it_is_run_again_fails(tmp_path: Path) -> None:
@@ -86,41 +75,13 @@ async def test_a_killed_process_of_harbor_is_a_failure_by_its_name(tmp_path: Pat
     assert "the process of harbor was lost" in answer.reason
 
 
-async def env_worker(broker: Broker) -> None:
-    settings = EnvWorkerSettings(environments=(f"harbor={CLASS}",), only_named=True)
-    await serve_env_worker(broker, settings, policy=TRUSTING)
-
-
-def config(folder: Path) -> TrainConfig:
-    of: dict[str, Any] = {"path": str(folder), "agent": "one_word:OneWord"}
-    return TrainConfig.model_validate(
-        {
-            "name": "even",
-            "model": {"base": "warren/tiny", "update": {"kind": "full"}},
-            "environments": [{"name": "harbor", "config": of, "max_in_flight": 8}],
-            "sampling": {"max_tokens": 4},
-            "algorithm": {"group_size": 4, "groups_per_step": 2, "max_staleness": 0},
-            "evaluation": {"episodes": 2},
-            "limits": {"steps": 2, "failed_groups": 1},
-        }
-    )
-
-
 @pytest.mark.shows("Harbor", "evaluation", "crash and replay", "retries")
-async def test_a_run_goes_on_though_all_its_trials_are_killed(tmp_path: Path) -> None:
+async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
+    """A trial that is killed once the policy has spoken fails by name, and is begun once more."""
     folder = write_task(tmp_path / "tasks", instruction="even or odd: 4", tests=EVEN)
-    others = {*child_pids()}
-    site = tiny_site(tmp_path / "home", lambda: in_process(tmp_path / "streams"))
-    async with site.running(site.gpu_worker, env_worker) as client:
-        run = await client.train(config(folder))
-        async for event in run.events():
-            if event.body.kind == "step_completed":
-                break
-        for pid in fork_servers(others):
-            os.kill(pid, signal.SIGKILL)
-        result = await run.result()
-        played = [view async for view in run.trajectories()]
-    assert result.reward_before is not None
-    trained = [view for view in played if view.fate == "trained"]
-    assert len(trained) == 2 * 8
-    assert {type(view.trajectory.outcome) for view in trained} == {Completed}
+    waiting = tmp_path / "waiting"
+    waiting.mkdir()
+    agent = {"agent": "one_word:OneWord", "agent_config": {"waits_in": str(waiting)}}
+    run = WholeRun("harbor", CLASS, {"path": str(folder), **agent}, attempts=3)
+    played = await run.play(tmp_path, once_one_waits(waiting))
+    assert any(isinstance(view.trajectory.outcome, Failed) for view in played)

@@ -5,19 +5,17 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.ecosystems.inspect_ai.serving import CLASS, TASKS, episode, installed, text
+from tests.ecosystems.inspect_ai.serving import CLASS, TASKS, episode, installed
+from tests.ecosystems.killed_worker import TwoWorkers
+from tests.ecosystems.whole_run import WholeRun, once_one_waits
 from tests.support.hosting import child_pids, hosting
-from tests.support.one_process import in_process, tiny_site
+from tests.support.interacting import spec
 from tests.support.patience import several_waits
+from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import children
 
-from warren_broker.port import Broker
-from warren_env_worker.host.protocol import Observed, Refused
-from warren_env_worker.service import serve_env_worker
-from warren_env_worker.settings import EnvWorkerSettings
-from warren_schemas.config import TrainConfig
-from warren_schemas.episode import Completed, FailureKind
-from warren_schemas.operator_policy import TRUSTING
+from warren_env_worker.host.protocol import Refused
+from warren_schemas.episode import Failed, FailureKind
 
 __all__ = ["installed"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server, several_waits]
@@ -29,18 +27,13 @@ def fork_servers(others: set[int]) -> list[int]:
 
 
 @pytest.mark.shows("Inspect", "crash and replay")
-async def test_a_killed_env_worker_costs_nothing() -> None:
-    others = {*child_pids()}
-    async with hosting(CLASS) as lost:
-        player = episode(lost, "two_questions")
-        await player.reset()
-        assert text(await player.step("one")) == "and 0?"
-        for pid in {*child_pids()} - others:
-            os.kill(pid, signal.SIGKILL)
-        async with hosting(CLASS) as other:
-            ended = await player.moved_to(other).step("two")
-    assert isinstance(ended, Observed), ended
-    assert (ended.is_over, ended.reward) == (True, 4.0)
+async def test_a_killed_env_worker_costs_nothing(
+    private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    of = spec("inspect_ai", environment_config={"task": f"{TASKS}@two_questions"})
+    allowed = {"trusts_configs": True}  # the task is a file
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, allowed, turn=1, n_episodes=1)
+    assert await workers.rewards(of, lambda item: ("one", "two")[item.turn]) == {4.0}
 
 
 async def test_a_killed_process_of_inspect_is_a_failure_by_its_name() -> None:
@@ -57,43 +50,12 @@ async def test_a_killed_process_of_inspect_is_a_failure_by_its_name() -> None:
     assert "the process of inspect_ai was lost" in answer.reason
 
 
-async def env_worker(broker: Broker) -> None:
-    settings = EnvWorkerSettings(environments=(f"inspect_ai={CLASS}",), only_named=True)
-    await serve_env_worker(broker, settings, policy=TRUSTING)
-
-
 @pytest.mark.shows("Inspect", "evaluation", "crash and replay", "retries")
-async def test_a_run_goes_on_though_all_its_samples_are_killed(tmp_path: Path) -> None:
-    site, others = (
-        tiny_site(tmp_path / "home", lambda: in_process(tmp_path / "streams")),
-        {*child_pids()},
-    )
-    async with site.running(site.gpu_worker, env_worker) as client:
-        run = await client.train(config())
-        async for event in run.events():
-            if event.body.kind == "step_completed":
-                break
-        for pid in fork_servers(others):
-            os.kill(pid, signal.SIGKILL)
-        result = await run.result()
-        played = [view async for view in run.trajectories()]
-    assert result.reward_before is not None
-    trained = [view for view in played if view.fate == "trained"]
-    assert len(trained) == 2 * 8
-    assert {type(view.trajectory.outcome) for view in trained} == {Completed}
-
-
-def config() -> TrainConfig:
-    return TrainConfig.model_validate(
-        {
-            "name": "even",
-            "model": {"base": "warren/tiny", "update": {"kind": "full"}},
-            "environments": [
-                {"name": "inspect_ai", "config": {"task": f"{TASKS}@even_or_odd"}},
-            ],
-            "sampling": {"max_tokens": 4},
-            "algorithm": {"group_size": 4, "groups_per_step": 2, "max_staleness": 0},
-            "evaluation": {"episodes": 4},
-            "limits": {"steps": 2, "failed_groups": 1},
-        }
-    )
+async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
+    """A sample that is killed once the policy has spoken fails by name, and is begun once more."""
+    waiting = tmp_path / "waiting"
+    waiting.mkdir()
+    task = {"task": f"{TASKS}@even_or_odd", "arguments": {"waits_in": str(waiting)}}
+    run = WholeRun("inspect_ai", CLASS, task, attempts=3)
+    played = await run.play(tmp_path, once_one_waits(waiting))
+    assert any(isinstance(view.trajectory.outcome, Failed) for view in played)

@@ -3,7 +3,9 @@
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 # (the package lies in an environment of its own)
 
+import asyncio
 import os
+from pathlib import Path
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
@@ -123,7 +125,27 @@ def even():
     return score
 
 
+@solver
+def waits_to_be_killed(folder: str):
+    """Once the policy has spoken: see `once_one_waits` in tests/ecosystems/whole_run.py."""
+
+    async def solve(state, generate):
+        if is_to_be_killed(folder):
+            await asyncio.Event().wait()
+        return state
+
+    return solve
+
+
+def is_to_be_killed(folder: str) -> bool:
+    if Path(folder, "go-on").exists():
+        return False
+    Path(folder, str(os.getpid())).touch()
+    return True
+
+
 @task
-def even_or_odd():
+def even_or_odd(waits_in: str):
     samples = [Sample(f"even or odd: {n}", id=str(n)) for n in range(0, 8, 2)]
-    return Task(dataset=samples, solver=generate(), scorer=even())
+    solvers = [generate(), waits_to_be_killed(waits_in)]
+    return Task(dataset=samples, solver=solvers, scorer=even())
