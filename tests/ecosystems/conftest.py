@@ -13,6 +13,8 @@ from tests.ecosystems.table import Shown, written
 from tests.ecosystems.tried import PACKAGES, commit, versions
 
 _shown = pytest.StashKey[Shown]()
+_TO_THE_END = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+"""Of a session that was broken off some tests of an ecosystem are missing."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,7 +52,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     page = _page(session.config)
-    if page is not None:
+    if page is not None and exitstatus in _TO_THE_END:
         page.write_text(written(page.read_text(), session.config.stash[_shown]))
