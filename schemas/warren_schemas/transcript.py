@@ -111,6 +111,13 @@ class Tokens(Frozen):
         return int(self.mask_T.sum())
 
     @property
+    def sampled_spans(self) -> list[slice]:
+        """Where the tokens of each of the policy's turns lie: the runs of 1 in the mask."""
+        edges_T = np.diff(np.concatenate([[0], self.mask_T.astype(np.int8), [0]]))
+        starts, ends = np.flatnonzero(edges_T == 1).tolist(), np.flatnonzero(edges_T == -1).tolist()
+        return [slice(start, end) for start, end in zip(starts, ends, strict=True)]
+
+    @property
     def has_every_mask(self) -> bool:
         """Whether the set that it was sampled from is known of each sampled token."""
         mask = self.sampling_mask

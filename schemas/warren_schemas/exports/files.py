@@ -34,8 +34,9 @@ class JsonLinesFile:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(self, views: Sequence[TrajectoryView]) -> None:
+    def write(self, views: Sequence[TrajectoryView]) -> int:
         self._file.write(json_lines(views))
+        return len(views)
 
 
 class ParquetFile:
@@ -62,9 +63,10 @@ class ParquetFile:
         parquet: Any = import_module("pyarrow.parquet")
         return parquet.read_table(path).to_pylist()
 
-    def write(self, views: Sequence[TrajectoryView]) -> None:
+    def write(self, views: Sequence[TrajectoryView]) -> int:
         rows = [row(view) for view in views]
         self._writer.write_table(self._arrow.Table.from_pylist(rows, schema=self._schema))
+        return len(rows)
 
 
 def _schema(arrow: Any) -> Any:

@@ -10,9 +10,10 @@ HEAD = """# Exports
 ```
 warren trajectories last --to trajectories.parquet            # or .jsonl
 warren trajectories last --to today.parquet --from 12h
+warren trajectories last --to trajectories.traces.jsonl       # OpenEnv's TrainingTraces
 ```
 
-One row for each episode, with the same columns in both forms, which archives (`retention.archive`) have as well. JSON
+One row for each episode, with the same columns in both forms (traces [have another](environments-openenv.md#trainingtraces)), which archives (`retention.archive`) have as well. JSON
 lines need nothing beyond the SDK; parquet needs `pyarrow` (`pip install 'warren-rl[parquet]'`). This page is written
 from the columns (`python -m warren_schemas.exports.page`). What is written can be [replayed](replay.md#from-archives-and-exported-files).
 

@@ -1,5 +1,7 @@
 """Files of rows on this machine: JSON lines or parquet, as the lines that are uploaded. All calls block.
 
+OpenEnv's TrainingTraces become rows of an export here, each line one: the gateway knows these alone.
+
 Invariant: reading a source again gives the same lines, so that an upload can be resumed.
 """
 
@@ -7,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,15 +17,11 @@ import orjson
 
 from warren.errors import ConfigurationError
 from warren_schemas.config.numbers import NAME_PATTERN
-from warren_schemas.datasets.rows import (
-    MAX_TRAJECTORY_BYTES,
-    DatasetKind,
-    WrongLine,
-    checked,
-    kind_of,
-)
+from warren_schemas.datasets.rows import DatasetKind, WrongLine, checked, kind_of
 from warren_schemas.http import UploadedFile
 from warren_schemas.http.datasets import MAX_SPLITS
+from warren_schemas.traces.reading import MAX_TRACE_BYTES, is_trace, row_of_trace
+from warren_schemas.traces.shape import NotATrace
 
 SUFFIXES = (".jsonl", ".parquet")
 _BATCH_ROWS = 256
@@ -44,12 +43,34 @@ def sources(path: Path, kind: DatasetKind | None) -> list[Source]:
     return [Source(file, kind, _checked(file, split, kind)) for split, file in found.items()]
 
 
-def lines(path: Path) -> Iterator[bytes]:
-    """Of the file, without their ends. Raises `ConfigurationError`."""
+def lines(path: Path, kind: DatasetKind = DatasetKind.TRAJECTORIES) -> Iterator[bytes]:
+    """Of the file, without their ends, as they are uploaded as this kind. Raises `ConfigurationError`."""
     try:
-        yield from _parquet_lines(path) if path.suffix == ".parquet" else _json_lines(path)
+        if path.suffix == ".parquet":
+            yield from _parquet_lines(path)
+        elif kind is DatasetKind.TRAJECTORIES:
+            yield from _rows(_json_lines(path), path)
+        else:
+            yield from _json_lines(path)
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror or error}") from error
+
+
+def _rows(found: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    """Traces, if the first line is one, as rows of an export."""
+    first = next(found, None)
+    if first is None:
+        return
+    if not is_trace(first):
+        yield from chain([first], found)
+        return
+    for number, line in enumerate(chain([first], found), 1):
+        try:
+            yield orjson.dumps(row_of_trace(line, number))
+        except NotATrace as error:
+            raise _wrong(
+                path, WrongLine(number, f"{error} (the file is of TrainingTraces)")
+            ) from error
 
 
 def _splits(path: Path) -> Mapping[str, Path]:
@@ -94,7 +115,7 @@ def _kind_of_first(path: Path) -> DatasetKind:
 
 def _checked(path: Path, split: str, kind: DatasetKind) -> UploadedFile:
     digest, n_bytes = hashlib.sha256(), 0
-    for number, line in enumerate(lines(path), 1):
+    for number, line in enumerate(lines(path, kind), 1):
         try:
             checked(line, number, kind)
         except WrongLine as error:
@@ -114,9 +135,9 @@ def _wrong(path: Path, error: WrongLine) -> ConfigurationError:
 
 
 def _json_lines(path: Path) -> Iterator[bytes]:
-    """No longer line is read than a row may be, and one byte more, which tells that it is too long."""
+    """No longer line is read than a trace may be, and one byte more, which tells that it is too long."""
     with path.open("rb") as file:
-        while line := file.readline(MAX_TRAJECTORY_BYTES + 2):
+        while line := file.readline(MAX_TRACE_BYTES + 2):
             yield line.removesuffix(b"\n")
 
 

@@ -43,7 +43,7 @@ async def _send_rest(transport: Transport, source: Source, received: int) -> Non
 def _parts(source: Source, received: int) -> Iterator[_Part]:
     """From this byte on."""
     offset, first_line, gathered = 0, 1, bytearray()
-    for number, line in enumerate(lines(source.path), 1):
+    for number, line in enumerate(lines(source.path, source.kind), 1):
         if offset < received:  # it has come before
             offset += len(line) + 1
             continue

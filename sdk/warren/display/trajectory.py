@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from warren.display.words import decimal
 from warren_schemas.episode import Completed
@@ -31,7 +30,7 @@ def look(view: TrajectoryView) -> Iterator[Line]:
 def _branch(transcript: Transcript, branch: Branch) -> Iterator[Line]:
     """One conversation."""
     numbers = transcript.turns_of(branch.number)
-    turns = list(zip(numbers, sampled_spans(branch.tokens), strict=False))
+    turns = list(zip(numbers, branch.tokens.sampled_spans, strict=False))
     n_actions = 0
     for message in branch.messages:
         style = ROLE_STYLES[message.role]
@@ -48,14 +47,6 @@ def _branch(transcript: Transcript, branch: Branch) -> Iterator[Line]:
                 sampled = _sampled([branch.tokens], span)
                 yield f"  [turn {number + 1}: {told}, {sampled}]", "yellow"
             n_actions += 1
-
-
-def sampled_spans(tokens: Tokens) -> list[slice]:
-    """Where the tokens of each of the policy's turns lie: the runs of 1 in the mask."""
-    edges_T = np.diff(np.concatenate([[0], tokens.mask_T.astype(np.int8), [0]]))
-    starts: NDArray[np.intp] = np.flatnonzero(edges_T == 1)
-    ends: NDArray[np.intp] = np.flatnonzero(edges_T == -1)
-    return [slice(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
 
 
 def _title(view: TrajectoryView) -> str:

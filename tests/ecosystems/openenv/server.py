@@ -3,9 +3,11 @@
 /vault    text actions and tasks: guess a code of four digits, one at a time; the same for the same actions
 /nameless tasks by number alone
 /pid      shows which process serves: begun anew elsewhere, it goes on otherwise
+/talk     rewards what is said, in two turns
 /point    actions with two numbers
 /shop     tools (MCP), and a reward when one has bought
 /single   room for one session
+/keyed    the same as /vault, for who has the key
 """
 
 # pyright: basic, reportMissingImports=false
@@ -13,6 +15,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -23,6 +26,9 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.env_server.types import Action, Observation, State
+
+sys.path.append(str(Path(__file__).parents[1]))
+from keyed import Keyed
 
 DIGITS = ("0", "1", "2", "3")
 
@@ -84,6 +90,15 @@ class Vault(Environment[Said, Shown, State]):
 class Pid(Vault):
     def step(self, action: Said, timeout_s: float | None = None, **_: Any) -> Shown:
         return Shown(text=f"served by {os.getpid()}")
+
+
+class Talk(Vault):
+    """Two turns, each rewarded by the bytes of what is said."""
+
+    def step(self, action: Said, timeout_s: float | None = None, **_: Any) -> Shown:
+        self.n_steps += 1
+        reward = sum(action.words.encode()) % 7 / 6
+        return Shown(text=f"step {self.n_steps}", reward=reward, done=self.n_steps == 2)
 
 
 class Nameless(Environment[Said, Shown, State]):
@@ -168,9 +183,11 @@ def app() -> FastAPI:
     whole.mount("/vault", create_fastapi_app(Vault, Said, Shown, **many))
     whole.mount("/nameless", create_fastapi_app(Nameless, Said, Shown))
     whole.mount("/pid", create_fastapi_app(Pid, Said, Shown, **many))
+    whole.mount("/talk", create_fastapi_app(Talk, Said, Shown, **many))
     whole.mount("/point", create_fastapi_app(Point, Move, Shown, **many))
     whole.mount("/shop", create_fastapi_app(Shop, CallToolAction, CallToolObservation, **many))
     whole.mount("/single", create_fastapi_app(Vault, Said, Shown, max_concurrent_envs=1))
+    whole.mount("/keyed", Keyed(create_fastapi_app(Vault, Said, Shown, **many)))
     return whole
 
 

@@ -15,7 +15,7 @@ from tests.support.factories import (
 
 import warren
 from warren.cli.commands.runs.replay import replay
-from warren.display.trajectory import look, sampled_spans
+from warren.display.trajectory import look
 from warren.streams import export
 from warren.streams.recording import Beginning, parse_beginning, recorded_source
 from warren_schemas.http import TrajectoryView
@@ -86,7 +86,7 @@ def test_each_turn_has_its_own_tokens() -> None:
     mask_T = np.array([0, 1, 1, 0, 0, 1], np.uint8)
     versions_T = np.array([-1, 4, 5, -1, -1, 6], np.int32)
     tokens = make_tokens(6, mask_T=mask_T, versions_T=versions_T)
-    assert sampled_spans(tokens) == [slice(1, 3), slice(5, 6)]
+    assert tokens.sampled_spans == [slice(1, 3), slice(5, 6)]
     said = [("user", "?"), ("assistant", "5"), ("user", "higher"), ("assistant", "7")]
     transcript = make_transcript(
         messages=tuple(ChatMessage.model_validate({"role": r, "content": c}) for r, c in said),

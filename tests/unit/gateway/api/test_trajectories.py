@@ -147,7 +147,7 @@ async def test_each_episode_comes_once_with_the_ending_that_counted(
     assert [(v.offset, v.fate) for v in views] == [(0, "trained"), (3 * MAX_ITEMS, "trained")]
     after_first = [view.offset async for view in handle.trajectories(from_=1)]
     assert after_first == [3 * MAX_ITEMS], "nor does a twin come to who goes on behind the first"
-    assert await export(handle.trajectories(), tmp_path / "all.jsonl") == 2
+    assert await export(handle.trajectories(), tmp_path / "all.jsonl") == (2, 0)
 
     fates = [view.fate async for view in handle.trajectories(all_attempts=True)]
     assert fates == ["trained", *["superseded"] * 3, "trained", "superseded"]
@@ -258,7 +258,7 @@ async def test_an_export_holds_every_trajectory(
     await decided(gateway, run, GROUP, [Position(0, i) for i in range(5)])
     await has_read(gateway, run, 1)
     path = tmp_path / name
-    assert await export((await client.run(run)).trajectories(), path) == 5
+    assert await export((await client.run(run)).trajectories(), path) == (5, 0)
     assert left_in(tmp_path) == [name]
     rows = read_rows(path)
     assert [row["reward"] for row in rows] == [0.0, 1.0, 2.0, 3.0, 4.0]

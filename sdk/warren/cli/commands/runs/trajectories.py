@@ -25,7 +25,7 @@ From = Annotated[
     str | None,
     Parameter(name="--from", help="Offset, time (2026-03-01T12:00) or how long ago (2h)."),
 ]
-To = Annotated[Path | None, Parameter(help="File to export to: .jsonl or .parquet.")]
+To = Annotated[Path | None, Parameter(help="File to export to: .jsonl, .parquet or .traces.jsonl.")]
 Limit = Annotated[int | None, Parameter(help="Maximum number of trajectories.")]
 Follow = Annotated[bool, Parameter(help="Continue until the run ends.")]
 AllAttempts = Annotated[
@@ -67,7 +67,7 @@ def trajectories(
     """Page through a run's trajectories: Enter shows the next one, q quits.
 
     In a pipe, print all of them. With --to, export them to a file, one row each. Each episode comes
-    once, when the run has consumed it.
+    once, when the run has consumed it. A file that ends in .traces.jsonl has OpenEnv's TrainingTraces.
 
     For example:
         warren trajectories last
@@ -101,9 +101,13 @@ async def _export(
     async with connected(gateway) as client:
         run = await client.run(name)
         async with aclosing(wanted.of(run)) as found:
-            n_written = await export(found, path)
+            written = await export(found, path)
     if not as_json:
-        make_output().line(f"{n_written} trajectories of {run.id} lie in {path}")
+        make_output().line(f"{written.n_rows} trajectories of {run.id} lie in {path}")
+        if written.n_left_out:
+            make_output().line(
+                f"{written.n_left_out} are left out: they failed, or have no turn that a trace takes."
+            )
     return codes.OK
 
 

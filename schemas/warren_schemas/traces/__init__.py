@@ -1,0 +1,1 @@
+"""Trajectories as OpenEnv's TrainingTraces, both ways."""
