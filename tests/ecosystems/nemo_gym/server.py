@@ -6,6 +6,7 @@
 /questions/  mcqa: multiple choice, without a tool
 /circles/    circle_count: a question about an image
 /turns/      example_multi_turn_gymnasium: a `GymnasiumServer`, which asks further
+/keyed/      the same as /counter/, for who has the key
 /clock/      ours, on its classes: a tool that says which process serves it
 
 Each is the app that the package's `run_webserver` makes of its class, without the Ray cluster that this starts before.
@@ -16,6 +17,7 @@ Each is the app that the package's `run_webserver` makes of its class, without t
 
 import os
 import sys
+from pathlib import Path
 
 import uvicorn
 from fastapi import FastAPI
@@ -31,6 +33,9 @@ from resources_servers.example_multi_turn_gymnasium.app import ExampleMultiTurnE
 from resources_servers.example_session_state_mgmt.app import StatefulCounterResourcesServer
 from resources_servers.mcqa.app import MCQAResourcesServer
 from resources_servers.workplace_assistant.app import WorkbenchResourcesServer
+
+sys.path.append(str(Path(__file__).parents[1]))
+from keyed import Keyed
 
 
 class ClockServer(SimpleResourcesServer):
@@ -75,4 +80,5 @@ if __name__ == "__main__":
     all_of_them = FastAPI()
     for name, kind in SERVERS.items():
         all_of_them.mount(f"/{name}", app_of(name, kind))
+    all_of_them.mount("/keyed", Keyed(app_of("keyed", StatefulCounterResourcesServer)))
     uvicorn.run(all_of_them, host="127.0.0.1", port=int(sys.argv[1]), timeout_keep_alive=30)

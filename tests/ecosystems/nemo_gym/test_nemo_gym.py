@@ -1,20 +1,25 @@
 """The environment `nemo_gym` on the real resource servers of `nemo-gym` 0.4.0, which are killed in the middle of episodes."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ecosystems.keyed import KEY
 from tests.ecosystems.nemo_gym.serving import call, play, rows, server, told
 from tests.ecosystems.real_server import RealServer, killing, saying
 
 from warren.environment import NotReplayable, TaskError
+from warren_env_worker.environments.nemo_gym.connection import GymFailed
 from warren_env_worker.environments.nemo_gym.stepping import NemoGymnasium
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 from warren_schemas.config import ToolFormat
 
 __all__ = ["server"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 WORKPLACE, COUNTER = "workplace_assistant", "example_session_state_mgmt"
+SECRET = "WARREN_SECRET_GYM"
 COUNTED = [call("increment_counter", count=1), call("increment_counter", count=2)]
 COUNT = [*COUNTED, call("get_counter_value"), "It is 6."]
 
@@ -75,6 +80,22 @@ def test_questions_about_images(server: RealServer) -> None:
     metrics = episode.results[-1].metrics
     assert metrics == {"predicted_count": 10.0, "expected_count": 10.0, "correct": 1.0}
     assert episode.reward == 1.0
+
+
+@pytest.mark.shows("NeMo Gym", "secrets")
+def test_a_key_reaches_the_server_and_nobody_else(
+    server: RealServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where its session is seeded anew."""
+    caplog.set_level(logging.DEBUG)
+    policy = killing(server, COUNT, before=1)
+    with acting(Permissions(is_trusted=True, keys=(KeyGrant(SECRET, KEY, None),))):
+        episode = play(server, "keyed", COUNTER, policy, key_variable=SECRET)
+        with pytest.raises(GymFailed) as refused:
+            play(server, "keyed", COUNTER, saying("?"))
+    assert (told(episode)[-1], episode.reward) == ('{"count":6}', 1.0)
+    assert f"{server.url}keyed/ lost a session" in caplog.text
+    assert KEY not in caplog.text + repr(episode) + repr(refused.value)
 
 
 def test_rows_of_another_server_are_refused(server: RealServer) -> None:

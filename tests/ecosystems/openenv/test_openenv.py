@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ecosystems.keyed import KEY
 from tests.ecosystems.real_server import RealServer, killing, real_server, saying
 from tests.support.patience import PATIENCE_S
 
@@ -15,10 +17,12 @@ from warren.environment import ConfigError, Context, NotReplayable
 from warren.testing import Policy
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.openenv.server import OpenEnvFailed
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 PROGRAM = Path(__file__).with_name("server.py")
 DIGITS = ("0", "1", "2", "3")
+SECRET = "WARREN_SECRET_GYM"
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +124,22 @@ def test_an_action_with_fields_is_a_tool(server: RealServer) -> None:
     assert told(episode) == ["go to 1, 2", "Error: y: Field required", "at 1, 2"]
     assert episode.results[-1].done
     assert play(server, saying("I'd rather not."), "point").results[-1].truncated
+
+
+@pytest.mark.shows("OpenEnv", "secrets")
+def test_a_key_reaches_the_server_and_nobody_else(
+    server: RealServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where its session is begun anew."""
+    caplog.set_level(logging.DEBUG)
+    policy = killing(server, ["0", "1003"], before=1)
+    with acting(Permissions(is_trusted=True, keys=(KeyGrant(SECRET, KEY, None),))):
+        episode = play(server, policy, "keyed", tasks_of="Vault", key_variable=SECRET)
+        with pytest.raises(OpenEnvFailed) as refused:
+            play(server, saying(), "keyed", tasks_of=None)
+    assert [(result.reward, result.done) for result in episode.results] == [(0.1, False), (1.0, True)]  # fmt: skip
+    assert f"{server.url}keyed/" in caplog.text
+    assert KEY not in caplog.text + repr(episode) + repr(refused.value)
 
 
 def test_an_environment_that_raises_fails_the_episode(server: RealServer) -> None:
