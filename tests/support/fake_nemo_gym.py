@@ -32,6 +32,10 @@ class FakeNemoGym:
         """Those that requests came with."""
         self.verdict: dict[str, Any] = {}
         """More of what `verify` answers."""
+        self.seeded: dict[str, Any] = {}
+        """What `seed_session` answers."""
+        self.told_by_mcp = deque[dict[str, Any]]()
+        """What the next messages of MCP are answered."""
         self.n_pinged = asyncio.Semaphore(0)
         self._n_sessions = 0
         self._transports: set[asyncio.Transport] = set()
@@ -86,7 +90,9 @@ class FakeNemoGym:
             if "expected" not in body:
                 return 422, {"detail": [{"loc": ["body", "expected"], "msg": "Field required"}]}
             self.counts[session] = self.offset
-            return 200, {}
+            return 200, self.seeded
+        if path == "mcp":
+            return 200, {"jsonrpc": "2.0", "id": body["id"], **self.told_by_mcp.popleft()}
         if path == "verify":
             is_right = self.counts.get(session, 0) == body["expected"]
             return 200, {**body, "reward": float(is_right), "accuracy": is_right, **self.verdict}

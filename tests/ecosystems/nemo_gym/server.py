@@ -6,6 +6,7 @@
 /questions/  mcqa: multiple choice, without a tool
 /circles/    circle_count: a question about an image
 /turns/      example_multi_turn_gymnasium: a `GymnasiumServer`, which asks further
+/weather/    example_mcp_weather: a tool by MCP alone, and a verdict that wants it called
 /keyed/      the same as /counter/, for who has the key
 /clock/      ours, on its classes: a tool that says which process serves it
 
@@ -17,6 +18,8 @@ Each is the app that the package's `run_webserver` makes of its class, without t
 
 import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import uvicorn
@@ -29,6 +32,7 @@ from nemo_gym.base_resources_server import (
 )
 from nemo_gym.server_utils import ServerClient
 from resources_servers.circle_count.app import CircleCountResourcesServer
+from resources_servers.example_mcp_weather.app import ExampleMCPWeatherResourcesServer
 from resources_servers.example_multi_turn_gymnasium.app import ExampleMultiTurnEnv
 from resources_servers.example_session_state_mgmt.app import StatefulCounterResourcesServer
 from resources_servers.mcqa.app import MCQAResourcesServer
@@ -61,6 +65,7 @@ SERVERS: dict[str, type[SimpleResourcesServer]] = {
     "circles": CircleCountResourcesServer,
     "turns": ExampleMultiTurnEnv,
     "clock": ClockServer,
+    "weather": ExampleMCPWeatherResourcesServer,
 }
 
 
@@ -76,9 +81,23 @@ def app_of(name: str, kind: type[SimpleResourcesServer]) -> FastAPI:
     return app
 
 
-if __name__ == "__main__":
-    all_of_them = FastAPI()
-    for name, kind in SERVERS.items():
-        all_of_them.mount(f"/{name}", app_of(name, kind))
+def whole() -> FastAPI:
+    """All servers; one that offers tools by MCP lives as long as the whole does."""
+    apps = {name: app_of(name, kind) for name, kind in SERVERS.items()}
+
+    @asynccontextmanager
+    async def living(_: FastAPI) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    all_of_them = FastAPI(lifespan=living)
+    for name, app in apps.items():
+        all_of_them.mount(f"/{name}", app)
     all_of_them.mount("/keyed", Keyed(app_of("keyed", StatefulCounterResourcesServer)))
-    uvicorn.run(all_of_them, host="127.0.0.1", port=int(sys.argv[1]), timeout_keep_alive=30)
+    return all_of_them
+
+
+if __name__ == "__main__":
+    uvicorn.run(whole(), host="127.0.0.1", port=int(sys.argv[1]), timeout_keep_alive=30)

@@ -19,6 +19,7 @@ from warren_schemas.config import ToolFormat
 __all__ = ["server"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 WORKPLACE, COUNTER = "workplace_assistant", "example_session_state_mgmt"
+WEATHER = "example_mcp_weather"
 SECRET = "WARREN_SECRET_GYM"
 COUNTED = [call("increment_counter", count=1), call("increment_counter", count=2)]
 COUNT = [*COUNTED, call("get_counter_value"), "It is 6."]
@@ -41,6 +42,32 @@ def test_right_calls_of_workplace_assistant_are_rewarded_and_none_are_not(
     assert episode.results[-1].metrics["tool_calls"] == len(actions) - 1
     assert "company_directory_find_email_address" in episode.messages[0].content
     assert play(server, "workplace", WORKPLACE, saying("Done."), index).reward == 0.0
+
+
+@pytest.mark.shows("NeMo Gym", "tools", "retries", "crash and replay")
+def test_tools_by_mcp_alone_are_called_in_the_session_also_where_it_is_lost(
+    server: RealServer,
+) -> None:
+    """The verdict wants the tool called in its own session; a server that is started anew takes the old token for an empty one."""
+    sentence = "The weather in Paris is sunny and 72 F."
+    actions = [call("get_weather", city="Paris"), sentence]
+    undisturbed = play(server, "weather", WEATHER, saying(*actions))
+    assert "Get a deterministic weather report for a city." in undisturbed.messages[0].content
+    assert (told(undisturbed), undisturbed.reward) == ([sentence], 1.0)
+    assert undisturbed.results[-1].metrics["tool_calls"] == 1.0
+    for before in range(len(actions)):
+        episode = play(server, "weather", WEATHER, killing(server, actions, before=before))
+        assert (episode.messages, episode.reward) == (undisturbed.messages, 1.0)
+    assert play(server, "weather", WEATHER, saying(sentence)).reward == 0.0
+
+
+def test_what_a_tool_by_mcp_does_not_take_is_said_to_the_policy(server: RealServer) -> None:
+    said = (call("get_weather", town="Paris"), call("get_wether"), "I give up.")
+    episode = play(server, "weather", WEATHER, saying(*said))
+    wrong, unknown = told(episode)
+    assert wrong.startswith("Error: Error executing tool get_weather: 1 validation error")
+    assert unknown == "Error: there is no tool 'get_wether'; did you mean get_weather?"
+    assert episode.results[-1].metrics["tool_errors"] == 2.0
 
 
 def test_what_a_tool_does_not_take_is_said_to_the_policy(server: RealServer) -> None:

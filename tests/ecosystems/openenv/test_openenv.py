@@ -133,10 +133,11 @@ def test_a_key_reaches_the_server_and_nobody_else(
     """Also where its session is begun anew."""
     caplog.set_level(logging.DEBUG)
     policy = killing(server, ["0", "1003"], before=1)
+    task = {"split": "train", "index": 3}  # of the list of tasks it would be asked without the key
     with acting(Permissions(is_trusted=True, keys=(KeyGrant(SECRET, KEY, None),))):
-        episode = play(server, policy, "keyed", tasks_of="Vault", key_variable=SECRET)
+        episode = play(server, policy, "keyed", key_variable=SECRET, reset=task)
         with pytest.raises(OpenEnvFailed) as refused:
-            play(server, saying(), "keyed", tasks_of=None)
+            play(server, saying(), "keyed", reset=task)
     assert [(result.reward, result.done) for result in episode.results] == [(0.1, False), (1.0, True)]  # fmt: skip
     assert f"{server.url}keyed/" in caplog.text
     assert KEY not in caplog.text + repr(episode) + repr(refused.value)

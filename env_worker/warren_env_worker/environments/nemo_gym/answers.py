@@ -3,9 +3,21 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+)
+
+from warren_env_worker.environments.mcp.answers import Block
+from warren_env_worker.environments.tool_calls import ToolSpec
 
 MAX_TOLD_CHARS = 500
 
@@ -73,6 +85,75 @@ class Stepped(Observed):
     info: Info = Info()
 
 
+def _of_a_token(name: str) -> str:
+    if name.lower() in _OURS:
+        raise ValueError("it is none that a server may choose")
+    return name
+
+
+_OURS = (
+    "accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "transfer-encoding",
+)  # fmt: skip
+_HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$"), AfterValidator(_of_a_token)]
+_HeaderValue = Annotated[str, Field(pattern=r"^[!-~]{1,4096}$")]
+
+
+class McpAccess(_Answer):
+    """Where the session's tools are, and by which headers the server knows it."""
+
+    url_path: Annotated[str, Field(pattern=r"^/?[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*/?$")]
+    headers: dict[_HeaderName, _HeaderValue] = Field(repr=False)
+
+    @property
+    def path(self) -> str:
+        return self.url_path.lstrip("/")
+
+
+class Seeded(_Answer):
+    mcp: McpAccess | None = None
+
+
+class _McpTool(_Answer):
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any] | None = Field(default=None, alias="inputSchema")
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            name=self.name, description=self.description, input_schema=self.input_schema
+        )
+
+
+class _Page(_Answer):
+    tools: tuple[_McpTool, ...]
+    next_cursor: str | None = Field(default=None, alias="nextCursor")
+
+
+class _Given(_Answer):
+    content: tuple[Block, ...] = ()
+    structured: JsonValue = Field(default=None, alias="structuredContent")
+    is_error: bool = Field(default=False, alias="isError")
+
+
+class Listed(_Answer):
+    result: _Page
+
+
+class Called(_Answer):
+    result: _Given
+
+
+class _Reason(_Answer):
+    message: str = ""
+
+
+class Refused(_Answer):
+    """By MCP: the message was none that the server takes."""
+
+    error: _Reason
+
+
 class _Where(_Answer):
     loc: tuple[str | int, ...] = ()
     msg: str = ""
@@ -85,6 +166,9 @@ class _Refusal(_Answer):
 VERDICT = TypeAdapter(Verdict)
 OBSERVED = TypeAdapter(Observed)
 STEPPED = TypeAdapter(Stepped)
+SEEDED = TypeAdapter(Seeded)
+LISTED: TypeAdapter[Listed | Refused] = TypeAdapter(Listed | Refused)
+CALLED: TypeAdapter[Called | Refused] = TypeAdapter(Called | Refused)
 
 
 def reason(answer: Answer) -> str | None:

@@ -15,7 +15,7 @@ from http.cookies import Morsel
 import aiohttp
 from pydantic import ValidationError
 
-from warren_env_worker.environments.nemo_gym.answers import Answer
+from warren_env_worker.environments.nemo_gym.answers import Answer, McpAccess
 from warren_env_worker.permissions.asking import MAX_CALL_S, AskAgain
 from warren_env_worker.permissions.patient_client import PatientClient
 from warren_env_worker.permissions.service import Service, content_of
@@ -50,6 +50,8 @@ class Connection:
             traces=(opening,),
         )
         self._cookies: dict[str, str] = {}
+        self.mcp: McpAccess | None = None
+        """Once the session is seeded, if the server offers its tools so."""
         self._is_opened = False
         self._is_lost = False
         self._in_use = asyncio.Lock()
@@ -85,6 +87,8 @@ class Connection:
     async def _once(self, method: str, path: str, body: object) -> Answer:
         named = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
         headers = {"Cookie": named} if named else {}
+        if self.mcp is not None and path == self.mcp.path:
+            headers |= {"Accept": "application/json, text/event-stream", **self.mcp.headers}
         async with self._client.response(method, path, body, headers) as response:
             content = await self._content_of(response)
             self._cookies |= {name: _value(held) for name, held in response.cookies.items()}

@@ -30,6 +30,7 @@ from warren.environment import (
 from warren_env_worker.environments.mcp.answers import within
 from warren_env_worker.environments.nemo_gym import rows
 from warren_env_worker.environments.nemo_gym.answers import Verdict
+from warren_env_worker.environments.nemo_gym.mcp_tools import McpTools
 from warren_env_worker.environments.nemo_gym.response import ResponseItems
 from warren_env_worker.environments.nemo_gym.session import GymSession
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
@@ -76,6 +77,8 @@ class NemoGym(Env[bytes]):
         self.result_chars = result_chars
         self.patience_s = patience_s
         self.session: GymSession | None = None
+        self.by_mcp: McpTools | None = None
+        """Of a row that names no tools, where the server offers some."""
         self.is_judged = False
 
     def tasks(self, split: str) -> Sequence[bytes]:
@@ -96,8 +99,16 @@ class NemoGym(Env[bytes]):
 
     async def reset(self, task: bytes, ctx: Context) -> Sequence[ChatMessage]:
         self.begin(task, ctx)
-        self.session = GymSession(self.service, self.task.row, patience_s=self.patience_s)
+        self.session = GymSession(
+            self.service,
+            self.task.row,
+            patience_s=self.patience_s,
+            wants_mcp=self.task.leaves_tools_to_server,
+        )
         await self.session.open()
+        if (path := self.session.mcp_path) is not None:
+            self.by_mcp = McpTools(self.session, path, self.result_chars)
+            self.calls = ToolCalls(self.calls.form, await self.by_mcp.specs())
         return self.task.messages
 
     def begin(self, task: bytes, ctx: Context) -> None:
@@ -112,7 +123,7 @@ class NemoGym(Env[bytes]):
         return self.calls.system_prompt("\n\n".join(given) or None)
 
     async def step(self, action: str) -> StepResult:
-        calls = self.calls.read(action) if self.task.tools else []
+        calls = self.calls.read(action) if self.calls.tools else []
         if not calls:
             self.items.said(action)
             verdict = await self._verdict()
@@ -135,9 +146,8 @@ class NemoGym(Env[bytes]):
     async def _told(self, each: ReadCall | Misfit) -> ChatMessage:
         call = call_in(each)
         if isinstance(each, ReadCall):
-            answer = await self.playing.call(each.name, each.arguments)
-            self.calls.count(is_refused=answer.is_error)
-            shown = ChatMessage(role="tool", content=within(answer.text, self.result_chars))
+            shown, is_error = await self._given(each)
+            self.calls.count(is_refused=is_error)
         else:
             shown = _error(each.reason)
         if call is not None:
@@ -145,6 +155,14 @@ class NemoGym(Env[bytes]):
         else:
             self.items.told(shown.content)
         return shown
+
+    async def _given(self, call: ReadCall) -> tuple[ChatMessage, bool]:
+        """What the call gave, and whether that is an error."""
+        if self.by_mcp is not None:
+            return await self.by_mcp.call(call)
+        answer = await self.playing.call(call.name, call.arguments)
+        told = within(answer.text, self.result_chars)
+        return ChatMessage(role="tool", content=told), answer.is_error
 
     async def _verdict(self) -> Verdict:
         verdict = await self.playing.verify(self.items.response())
@@ -158,7 +176,7 @@ class NemoGym(Env[bytes]):
 
     @property
     def counts(self) -> dict[str, float]:
-        return dict(self.calls.counts) if self.task.tools else {}
+        return dict(self.calls.counts) if self.calls.tools else {}
 
 
 def call_in(each: ReadCall | Misfit) -> ReadCall | None:

@@ -95,6 +95,8 @@ class Task(NamedTuple):
     system: tuple[str, ...]
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...]
+    leaves_tools_to_server: bool
+    """It names none, and does not forbid any."""
     takes_one_call: bool
     """In a turn."""
     category: str | None
@@ -137,6 +139,7 @@ def task(line: bytes, *, needs_prompt: bool = True) -> Task:
         system=tuple(m.content for m in said if m.role == "system"),
         messages=shown,
         tools=_tools(params),
+        leaves_tools_to_server=not params.tools and params.tool_choice != "none",
         takes_one_call=params.parallel_tool_calls is False,
         category=_category(row),
     )

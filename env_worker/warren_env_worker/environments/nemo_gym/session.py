@@ -14,7 +14,14 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from warren.environment import NotReplayable, TaskError
-from warren_env_worker.environments.nemo_gym.answers import VERDICT, Answer, Verdict, reason
+from warren_env_worker.environments.nemo_gym.answers import (
+    SEEDED,
+    VERDICT,
+    Answer,
+    Seeded,
+    Verdict,
+    reason,
+)
 from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed, SessionLost
 from warren_env_worker.permissions.asking import AskAgain, patiently
 from warren_env_worker.permissions.service import FAILED, Service
@@ -41,16 +48,30 @@ class GymSession:
         *,
         patience_s: float,
         begins_with: Literal["seed_session", "reset"] = "seed_session",
+        wants_mcp: bool = False,
     ) -> None:
-        """What `reset` answers is shown to the policy, and must be the same in a session that is made anew."""
+        """What `reset` answers is shown to the policy, and must be the same in a session that is made anew.
+
+        `wants_mcp`: what `seed_session` answers may say where the tools are.
+        """
         self._service = service
         self._row = row
         self._patience_s = patience_s
         self._begins_with = begins_with
+        self._wants_mcp = wants_mcp
         self._first: Answer | None = None
         self._connection: Connection | None = None
         self._called: list[_Called] = []
         self._is_closed = False
+
+    @property
+    def url(self) -> str:
+        return str(self._service.url)
+
+    @property
+    def mcp_path(self) -> str | None:
+        """Where tools are offered by MCP, in a session that is open."""
+        return self._connection.mcp.path if self._connection and self._connection.mcp else None
 
     async def open(self) -> Answer:
         """Raises `GymFailed`, and `TaskError` where the server refuses the row."""
@@ -121,6 +142,8 @@ class GymSession:
             except SessionLost as error:
                 raise AskAgain from error
             self._require_good(self._begins_with, answer)
+            if self._wants_mcp:
+                connection.mcp = _seeded(connection, answer).mcp
             self._first = self._first or answer
             if self._begins_with == "reset" and answer.content != self._first.content:
                 raise self._differs("reset")
@@ -147,6 +170,13 @@ class GymSession:
         return NotReplayable(
             f"{self._service.url} lost the session; seeded anew, it answers {at} otherwise"
         )
+
+
+def _seeded(connection: Connection, answer: Answer) -> Seeded:
+    try:
+        return SEEDED.validate_json(answer.content)
+    except ValidationError as error:
+        raise connection.unreadable("seed_session", error) from error
 
 
 def _digest(answer: Answer) -> str:
