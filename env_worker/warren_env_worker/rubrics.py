@@ -9,15 +9,12 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from warren.environment import ConfigError
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused
-from warren_env_worker.host.refusal import config_refusal, in_its_own_words
-from warren_env_worker.host.request import Request, start_of
-from warren_env_worker.permissions.granting import granted
+from warren_env_worker.host.request import Request
 from warren_env_worker.rewards.scored import Scored
 from warren_env_worker.successor import Successor
-from warren_schemas.config import OwnReward
+from warren_schemas.config import OwnReward, name_of
 from warren_schemas.episode import (
     EpisodeEnded,
     EpisodePurpose,
@@ -45,12 +42,18 @@ class Rubrics:
         answer."""
         item, stop = ended.item, ended.unrewarded
         assert isinstance(item, EpisodeEnded) and stop is not None
-        parts: list[JsonValue] = [part.model_dump(mode="json") for part in item.spec.rewards]
+        scored = _scored(item, told)
+        is_yet_to_come = scored.own_reward is None and item.uncompared is not None
+        parts: list[JsonValue] = [
+            part.model_dump(mode="json")
+            for part in item.spec.rewards
+            if not (is_yet_to_come and isinstance(part, OwnReward))
+        ]
 
         def answered(answer: Answer) -> None:
             done(rewarded(ended, item, stop, answer))
 
-        self.ask(item.spec, {"parts": parts}, _scored(item, told).to_json(), answered)
+        self.ask(item.spec, {"parts": parts}, scored.to_json(), answered)
 
     def ask(
         self,
@@ -79,11 +82,16 @@ class _RubricRequest(Request):
         return "a part of the reward"
 
     def whole_call(self, call: int, policy: OperatorPolicy, *, sees_tokens: bool) -> Call:
-        try:
-            start = start_of(self.spec, granted(policy, self.spec))
-        except ConfigError as error:
-            raise config_refusal(in_its_own_words(error)) from error
-        return Call(call, self.slot, start, (self.action,))
+        return Call(call, self.slot, self.start(policy), (self.action,))
+
+
+def own_part(spec: EpisodeSpec) -> tuple[float, str | None]:
+    """By how much the environment's own reward counts, and the metric that tells it, where the config has a part for it."""
+    if not spec.rewards:
+        return 1.0, None
+    own = [(n, part) for n, part in enumerate(spec.rewards) if isinstance(part, OwnReward)]
+    name = next((f"reward/{name_of(part, n)}" for n, part in own), None)
+    return sum(part.weight for _, part in own), name
 
 
 def rewarded(ended: Successor, item: EpisodeEnded, stop: StopReason, answer: Answer) -> Successor:

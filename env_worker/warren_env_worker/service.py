@@ -102,7 +102,7 @@ async def serve_env_worker(
             found.rubrics,
             capacity=settings.capacity,
         )
-        comparisons = Comparisons(settings.worker, found.rubrics, publisher.put)
+        comparisons = Comparisons(settings.worker, hosts, found.rubrics, publisher.put)
         draining = Draining(
             settings.worker, lambda: interactions.take_new(not draining.is_draining)
         )

@@ -13,6 +13,7 @@ from warren_broker.topology import generate, sampler_home, trajectories
 from warren_env_worker.branching import gone_back
 from warren_env_worker.host.protocol import Answer, Description, Message, Observed, Refused
 from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
+from warren_schemas.config import OwnReward
 from warren_schemas.envelope import Envelope
 from warren_schemas.episode import (
     EpisodeEnded,
@@ -93,12 +94,18 @@ def follow(taken: Taken, answer: Answer, by: Origin) -> Successor:
         return end(taken, failed, by)
     if stop is None:
         return _ask_policy(taken, kept, answer, by.worker)
-    ended = end(taken, conclude(taken.spec, kept, stop), by, transcript=kept)
+    outcome, uncompared = conclude(taken.spec, kept, stop), _uncompared(taken.spec, stop, by)
+    ended = end(taken, outcome, by, transcript=kept, uncompared=uncompared)
     return replace(ended, unrewarded=stop) if _has_rubric(taken.spec) else ended
 
 
 def end(
-    taken: Taken, outcome: Outcome, by: Origin, *, transcript: Transcript | None = None
+    taken: Taken,
+    outcome: Outcome,
+    by: Origin,
+    *,
+    transcript: Transcript | None = None,
+    uncompared: StopReason | None = None,
 ) -> Successor:
     """The end of the episode, with what was said until then."""
     item = EpisodeEnded(
@@ -111,6 +118,7 @@ def end(
         ended_s=time.time(),
         environment_version=by.environment.version if by.environment else "",
         environment_code=by.environment.code if by.environment else "",
+        uncompared=uncompared,
     )
     return Successor(trajectories(taken.envelope.run or ""), item)
 
@@ -118,6 +126,18 @@ def end(
 def _has_rubric(spec: EpisodeSpec) -> bool:
     """Demonstrations are learned whatever they are worth."""
     return bool(spec.rewards) and spec.purpose is not EpisodePurpose.DEMONSTRATE
+
+
+def _uncompared(spec: EpisodeSpec, stop: StopReason, by: Origin) -> StopReason | None:
+    """Why it ended, where its environment has yet to compare it with its group, and what that gives counts."""
+    compares = by.environment is not None and by.environment.compares_groups
+    is_learned = spec.purpose is EpisodePurpose.DEMONSTRATE  # whatever it is worth
+    return stop if compares and not is_learned and counts_own(spec) else None
+
+
+def counts_own(spec: EpisodeSpec) -> bool:
+    """Whether what the environment gives is a part of the reward."""
+    return not spec.rewards or any(isinstance(part, OwnReward) for part in spec.rewards)
 
 
 def _ask_policy(

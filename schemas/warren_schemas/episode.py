@@ -262,7 +262,10 @@ class EpisodeEnded(Item):
     started_s: float
     ended_s: float
     compared_by: MessageId | None = None
-    """The answer that gave what its reward holds of `group_parts`; an ending without one is superseded by one with it."""
+    """The answer that gave what its reward holds of comparisons; an ending without one is superseded by one with it."""
+    uncompared: StopReason | None = None
+    """Why the episode ended, where its environment compares it with its group once all have ended (`Env.score_group`): the
+    reward that it lacks until then is no failure. None where nobody does, or it was done."""
 
     @property
     def task_id(self) -> str:

@@ -25,12 +25,15 @@ class GroupMember(Frozen):
 
 
 class ScoreGroup(Item):
-    """Compare the members of a group, by the parts that the `spec` of one names: a coordinator to the queue of their environment."""
+    """Compare the members of a group, by their environment and by the parts that the `spec` of one names: a coordinator to the
+    queue of their environment."""
 
     kind: ClassVar[str] = "score_group"
     schema_version: ClassVar[int] = 1
     spec: SharedSpec
     members: tuple[GroupMember, ...]
+    by_environment: bool = False
+    """The environment itself compares them; what it gives is added before any part is asked."""
 
 
 class MemberReward(Frozen):

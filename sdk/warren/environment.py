@@ -106,7 +106,7 @@ class Limits:
     step_s: float = 30.0
     """`step`, `demonstrate`, `close`."""
     score_s: float = 60.0
-    """`score`."""
+    """`score`, `score_group`."""
     load_s: float = 300.0
     """`tasks`, once for each process, config and split."""
     memory_mb: int | None = 2048
@@ -123,6 +123,8 @@ class Limits:
 
 Score = float | Mapping[str, float] | None
 """What `score` gives."""
+GroupScore = float | Mapping[str, float]
+"""What `score_group` gives for each episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,18 @@ class Env(ABC, Generic[TaskT]):
         sum is the reward, and each part is a metric.
         """
         return None
+
+    def score_group(
+        self, transcripts: Sequence[EpisodeTranscript], task: TaskT
+    ) -> Sequence[GroupScore] | Awaitable[Sequence[GroupScore]]:
+        """What the episodes of a group are worth beside each other: a reward for each, in their order, added to that of its
+        last turn. As with `score`, a mapping holds named parts.
+
+        A class that has it is asked once all have ended; those that failed are not among them, and in an evaluation with
+        one sample there is one. The instance is a fresh one, which plays no episode: it has the config and `context`, and
+        `reset` was not called. It may be asked again, elsewhere, if a process dies.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no score_group()")
 
     def demonstrate(self, rng: random.Random) -> str | Awaitable[str]:
         """A legal action in the present state, for supervised fine-tuning; must not change the state."""

@@ -48,6 +48,11 @@ class Episode:
     results: tuple[StepResult, ...] = field(default=())
 
     @property
+    def transcript(self) -> EpisodeTranscript:
+        """As `score_group` is told of it."""
+        return _transcript(self.messages, self.results)
+
+    @property
     def reward(self) -> float:
         """The sum of the rewards that were given."""
         return sum(result.reward for result in self.results if result.reward is not None)

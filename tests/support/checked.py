@@ -9,8 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
-from warren.environment import Context, Env, Limits, StepResult
+from warren.environment import Context, Env, EpisodeTranscript, Limits, StepResult
 
 
 class Fine(Env):
@@ -208,3 +209,27 @@ class Hoarding(Fine):
 class Unscored(Fine):
     async def step(self, action: str) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         return StepResult(reward=float("nan"), done=True)
+
+
+class Ranking(Fine):
+    """It rewards nobody by himself."""
+
+    def step(self, action: str) -> StepResult:
+        return StepResult(done=True)
+
+    def score_group(self, transcripts: Sequence[EpisodeTranscript], task: None) -> list[float]:
+        return [float(len(each.response)) for each in transcripts]
+
+
+class Dividing(Ranking):
+    """A group of one it can't compare."""
+
+    def score_group(self, transcripts: Sequence[EpisodeTranscript], task: None) -> list[float]:
+        return [number / (len(transcripts) - 1) for number in range(len(transcripts))]
+
+
+class Nameless(Ranking):
+    """It tells the best alone."""
+
+    def score_group(self, transcripts: Sequence[EpisodeTranscript], task: None) -> list[float]:
+        return [1.0]

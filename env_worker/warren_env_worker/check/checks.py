@@ -5,6 +5,7 @@
 - the global random state is left alone
 - answers are rewarded differently
 - what it demonstrates scores best, and no junk raises or scores better
+- a group of episodes can be compared, where the class does that
 - what it shows does not hold the answer
 - no two tasks have the same id
 - every call is within its limits, with time to spare
@@ -19,12 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from warren_env_worker.check.comparing import compares
 from warren_env_worker.check.copying import leak
 from warren_env_worker.check.finding import Finding, Mark, bad, good, unknown
 from warren_env_worker.check.probe import (
     Played,
     Policy,
     Probe,
+    can_compare,
     can_demonstrate,
     demonstrated,
     saying,
@@ -98,8 +101,12 @@ def _differs(probe: Probe, what: str) -> Finding:
     rewards = _rewards(probe)
     if len(set(rewards)) > 1:
         return good(what, f"from {min(rewards):.3g} to {max(rewards):.3g}")
+    if can_compare(probe.environment):
+        return unknown(what, "what tells them from each other is what score_group() gives")
     if not rewards:
-        return bad(what, "no episode got a reward; return one from step() or score()")
+        return bad(
+            what, "no episode got a reward; return one from step(), score() or score_group()"
+        )
     told = f"the reward is constant: {rewards[0]:g} in all of {len(rewards)} episodes"
     if can_demonstrate(probe.environment) or rewards[0] > 0:
         return bad(what, f"{told}, whatever was said; nothing can be learned from it")
@@ -159,6 +166,8 @@ def _scores(probe: Probe, what: str) -> Finding:
     highest = max(rewards, default=float("-inf"))
     if rewards and set(rewards) == set(best):
         return unknown(what, "the reward is constant")
+    if not rewards and can_compare(probe.environment):
+        return unknown(what, "score_group() alone rewards them")
     if rewards and sum(rewards) / len(rewards) >= mean:
         return bad(what, f"junk scores {highest:g} at best, demonstrations {mean:.3g} on average")
     return good(what, f"demonstrations {mean:.3g} on average, junk {highest:g} at best")
@@ -227,6 +236,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("the global random state is left alone", _global_chance),
     ("answers are rewarded differently", _differs),
     ("demonstrations beat junk, and junk does no harm", _scores),
+    ("groups can be compared", compares),
     ("what it shows holds no answer", leak),
     ("no two tasks have the same id", _ids),
     ("calls are well within their limits", _limits),

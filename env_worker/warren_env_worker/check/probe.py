@@ -6,12 +6,12 @@ import math
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from warren.environment import Context, Env, NoDemonstrations
-from warren.episode_transcript import Ending
+from warren.episode_transcript import Ending, EpisodeTranscript
 from warren_env_worker.check.limits import CallLimits, TookTooLong
 from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.episode_record import EpisodeRecord
@@ -25,6 +25,7 @@ from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.permissions.sealed import NOTHING
 
 MAX_TURNS = 64
+ResultT = TypeVar("ResultT")
 Policy = Callable[[Env[Any], int], str | Awaitable[str]]
 """From the live environment and the turn to an action."""
 Announce = Callable[[str], None]
@@ -42,6 +43,8 @@ class Played:
     reward: float | None = None
     longest_s: dict[str, float] = field(default_factory=dict[str, float])
     is_over: bool = False
+    transcript: EpisodeTranscript = field(default_factory=lambda: EpisodeTranscript(()))
+    """With what `score` gave."""
 
 
 class Probe:
@@ -87,8 +90,16 @@ class Probe:
         """An episode of the `index`-th task; no turn begins after `until_s` of the monotonic clock."""
         self._n_episodes += 1
         self._announce(f"episode {self._n_episodes}, task {index}")
+        return self._run(self._play(self.start(index), policy, max_turns, until_s))
+
+    def compare(self, index: int, group: Sequence[EpisodeTranscript]) -> list[float]:
+        """What `score_group` gives each of these episodes of the `index`-th task."""
+        self._announce(f"a group of {len(group)}, task {index}")
+        return self._run(self._compare(self.start(index), group))
+
+    def _run(self, call: Coroutine[Any, Any, ResultT]) -> ResultT:
         try:
-            return asyncio.run(self._play(self.start(index), policy, max_turns, until_s))
+            return asyncio.run(call)
         except Refusal:
             raise
         except TookTooLong as late:
@@ -115,6 +126,29 @@ class Probe:
         with offered() as host_services:
             return await self._played(start, policy, max_turns, until_s, host_services)
 
+    async def _compare(self, start: Start, group: Sequence[EpisodeTranscript]) -> list[float]:
+        calls = CallLimits(self.root, self._watch)
+        with offered() as host_services:
+            environment = await self._made(start, calls, host_services)
+            task = self._task_cache.task(start)
+            with calls.limited("score_group()", environment.limits.score_s):
+                given = await _result(environment.score_group(group, task))
+        return [reward for reward, _ in contract.group_scores(given, len(group))]
+
+    async def _made(
+        self, start: Start, calls: CallLimits, host_services: EpisodeServices
+    ) -> Env[Any]:
+        """A fresh instance, whose tasks are loaded."""
+        limits = self.environment.limits
+        if not self._task_cache.has_loaded(start):
+            with calls.limited("tasks()", limits.load_s):
+                await _result(self._task_cache.load(start))
+        with calls.limited("the constructor", limits.reset_s):
+            environment = self._task_cache.make(start)
+        ctx = Context.derive(start.seed, start.split, start.index, start.member)
+        environment.context = replace(ctx, host_services=host_services)
+        return environment
+
     async def _played(
         self,
         start: Start,
@@ -125,23 +159,17 @@ class Probe:
     ) -> Played:
         calls = CallLimits(self.root, self._watch)
         limits, played = self.environment.limits, Played(longest_s=calls.longest_s)
-        if not self._task_cache.has_loaded(start):
-            with calls.limited("tasks()", limits.load_s):
-                await _result(self._task_cache.load(start))
-        with calls.limited("the constructor", limits.reset_s):
-            environment = self._task_cache.make(start)
-        ctx = Context.derive(start.seed, start.split, start.index, start.member)
-        ctx = replace(ctx, host_services=host_services)
-        environment.context = ctx
+        environment = await self._made(start, calls, host_services)
+        task, ctx = self._task_cache.task(start), environment.context
         with calls.limited("reset()", limits.reset_s):
-            shown = await _result(environment.reset(self._task_cache.task(start), ctx))
+            shown = await _result(environment.reset(task, ctx))
         messages, ids = contract.observation(shown, "reset()", limits.observation_chars)
         with calls.limited("system_prompt()", limits.reset_s):
             prompt = contract.prompt(environment.system_message())
         if prompt is not None:
             messages.insert(0, ("system", prompt))
         _note(played, messages, ids)
-        record = EpisodeRecord(environment)
+        record = EpisodeRecord(is_kept=True)
         record.show(messages, ids)
         ending: Ending = "max_turns"
         for turn in range(max_turns):
@@ -163,9 +191,11 @@ class Probe:
             if result.done or result.truncated:
                 played.is_over, ending = True, "truncated" if result.truncated else "done"
                 break
+        transcript = record.transcript(ending)
         with calls.limited("score()", limits.score_s):
-            scored = contract.score(await _result(environment.score(record.transcript(ending))))
+            scored = contract.score(await _result(environment.score(transcript)))
         _reward(played, scored[0] if scored else None)
+        played.transcript = _scored(transcript, scored)
         with calls.limited("close()", limits.step_s):
             await _result(environment.close())
         return played
@@ -186,11 +216,16 @@ def can_demonstrate(environment: type[Env[Any]]) -> bool:
     return environment.demonstrate is not Env.demonstrate
 
 
+def can_compare(environment: type[Env[Any]]) -> bool:
+    return environment.score_group is not Env.score_group
+
+
 __all__ = [
     "NoDemonstrations",
     "Played",
     "Policy",
     "Probe",
+    "can_compare",
     "can_demonstrate",
     "demonstrated",
     "saying",
@@ -208,6 +243,17 @@ async def _any(value: Awaitable[Any]) -> Any:
 def _note(played: Played, messages: list[Message], ids: list[int]) -> None:
     played.digests.append(contract.digest(messages, ids=ids))
     played.shown.append("\n".join(message[1] for message in messages))
+
+
+def _scored(
+    transcript: EpisodeTranscript, scored: tuple[float, dict[str, float]] | None
+) -> EpisodeTranscript:
+    """With what `score` gave, added to the last turn's reward."""
+    if scored is None or not transcript.rewards:
+        return transcript
+    (total, parts), (*before, last) = scored, transcript.rewards
+    rewards = (*before, total + (last or 0.0))
+    return replace(transcript, rewards=rewards, metrics={**transcript.metrics, **parts})
 
 
 def _reward(played: Played, reward: float | None) -> None:

@@ -87,6 +87,7 @@ def describe(environment: type[Env[Any]]) -> Description:
         is_single_turn=environment.single_turn,
         tools=environment.offered(),
         box=box_of(environment),
+        compares_groups=environment.score_group is not Env.score_group,
     )
 
 

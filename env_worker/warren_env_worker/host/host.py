@@ -33,6 +33,7 @@ class Host:
         log = OutputLog(log_path(log_dir, reference), make_hearing) if log_dir else None
         self._processes = [EnvironmentProcess(reference, policy, log) for _ in range(n_processes)]
         self._n_open = [0] * n_processes
+        self._beside = set[int]()
         self._n_slots = 0
 
     @property
@@ -59,8 +60,18 @@ class Host:
 
     def open(self) -> int:
         """A slot in the process that has fewest."""
+        slot = self._next_slot()
+        self._n_open[slot % len(self._processes)] += 1
+        return slot
+
+    def open_beside(self) -> int:
+        """A slot for what is no episode, and takes no place of one."""
+        slot = self._next_slot()
+        self._beside.add(slot)
+        return slot
+
+    def _next_slot(self) -> int:
         process = min(range(len(self._processes)), key=self._n_open.__getitem__)
-        self._n_open[process] += 1
         self._n_slots += 1
         return self._n_slots * len(self._processes) + process
 
@@ -71,5 +82,8 @@ class Host:
     def close(self, slot: int) -> None:
         """Give the slot back; its episode is closed if it is still live."""
         process = slot % len(self._processes)
-        self._n_open[process] -= 1
+        if slot in self._beside:
+            self._beside.remove(slot)
+        else:
+            self._n_open[process] -= 1
         self._processes[process].put(slot)

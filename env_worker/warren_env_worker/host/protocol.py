@@ -105,6 +105,8 @@ class Call:
     """The answer tells the rewards of all actions, and the metrics of all of them."""
     is_stateless: bool = False
     """Nothing of the episode is kept after the answer: its next call begins it again."""
+    group: str | None = None
+    """No episode, but a group of them to compare (`rewards.scored.ScoredGroup`, as JSON), by a fresh instance of `start`."""
 
 
 @dataclass(slots=True)
@@ -136,6 +138,8 @@ class Observed:
     gold: str | None = None
     """The right answer, where there is one, and which data the task is from: for the parts of a reward."""
     data_source: str = ""
+    scores: Sequence[tuple[float, dict[str, float]]] = ()
+    """Of a group that was compared: the reward of each episode, and its named parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,8 @@ class Description:
     """None for an environment that takes plain words alone."""
     box: Box | None = None
     """That its class asks for, of an agent that is a program."""
+    compares_groups: bool = False
+    """It has a `score_group`."""
 
 
 @dataclass(frozen=True, slots=True)

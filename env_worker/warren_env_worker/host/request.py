@@ -48,16 +48,35 @@ class Request:
     def whole_call(self, call: int, policy: OperatorPolicy, *, sees_tokens: bool) -> Call:
         """For a process that does not: from the start, by replay. Raises `Refusal` for what it may not
         have."""
-        try:
-            start = start_of(self.spec, granted(policy, self.spec), lists_ids=self.lists_ids)
-        except ConfigError as error:
-            raise config_refusal(in_its_own_words(error)) from error
+        start = self.start(policy)
         if self.transcript is None:
             return Call(call, self.slot, start)
         digests = (self.transcript.reset_digest, *(turn.digest for turn in self.transcript.turns))
         sampled = sampled_of(self.transcript, is_cut=self.is_cut) if sees_tokens else ()
         actions, is_scored = self.transcript.actions, self.is_scored
         return Call(call, self.slot, start, actions, sampled, digests, is_scored=is_scored)
+
+    def start(self, policy: OperatorPolicy) -> Start:
+        """Raises `Refusal` for what it may not have."""
+        try:
+            return start_of(self.spec, granted(policy, self.spec), lists_ids=self.lists_ids)
+        except ConfigError as error:
+            raise config_refusal(in_its_own_words(error)) from error
+
+
+@dataclass(slots=True)
+class GroupRequest(Request):
+    """What the episodes of a group are worth beside each other; `spec` is that of one of them."""
+
+    group: str = ""
+    """As of a `Call`."""
+
+    @property
+    def method(self) -> str:
+        return "score_group()"
+
+    def whole_call(self, call: int, policy: OperatorPolicy, *, sees_tokens: bool) -> Call:
+        return Call(call, self.slot, self.start(policy), group=self.group)
 
 
 def start_of(spec: EpisodeSpec, has: Granted, *, lists_ids: bool = False) -> Start:

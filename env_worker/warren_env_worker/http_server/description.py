@@ -61,6 +61,10 @@ async def describe(name: str, host: Host, settings: HttpServerSettings) -> Descr
     described = await host.start()
     if described.sees_tokens:
         raise EpisodeFailed(f"{name} reads tokens, and clients of this protocol send words alone")
+    if described.compares_groups:
+        raise EpisodeFailed(
+            f"{name} compares the episodes of a group (score_group), and over this protocol each is rewarded by itself"
+        )
     found: dict[str, int | None] = {}
     failed: EpisodeFailed | None = None
     for split in settings.splits or described.splits or _USUAL_SPLITS:

@@ -83,6 +83,11 @@ class Catalogue:
             raise OrsError(500, f"{environment} can't be hosted: {error.message}") from error
         if described.sees_tokens:
             raise OrsError(400, f"{environment} reads tokens, and clients of ORS send words alone")
+        if described.compares_groups:
+            raise OrsError(
+                400,
+                f"{environment} compares the episodes of a group (score_group), and over ORS each is rewarded by itself",
+            )
         return described
 
     async def splits(self, environment: str) -> list[str]:

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[3]
     ("arguments", "code", "told"),
     [
         (["tests.support.checked:Fine"], 0, "tests.support.checked:Fine: all is well"),
-        (["tests.support.checked:Leaky"], 1, "1 of 10 checks failed"),
-        (["tests.support.checked:Hopeless"], 0, "nothing wrong was found; 3 of 10 checks can't"),
+        (["tests.support.checked:Leaky"], 1, "1 of 11 checks failed"),
+        (["tests.support.checked:Hopeless"], 0, "nothing wrong was found; 3 of 11 checks can't"),
         (["tests.support.checked:Deaf"], 1, "in step: libc.pthread_mutex_lock(lock)"),
         (["tests.support.checked:Deaf"], 1, "a call hangs in native code"),
         (["tests.support.checked:Crashing"], 1, "in step: os.kill(os.getpid(), signal.SIGSEGV)"),

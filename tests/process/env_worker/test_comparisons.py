@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -16,6 +16,7 @@ from warren_broker.inbox import Claim
 from warren_broker.successors import Destination
 from warren_broker.topology import results
 from warren_env_worker.comparisons import Comparisons
+from warren_env_worker.host.host import Host
 from warren_env_worker.rubrics import REFERENCE, Rubrics
 from warren_schemas.config import (
     GroupFunctionReward,
@@ -81,7 +82,9 @@ class Worker:
 
 
 @asynccontextmanager
-async def comparing(policy: OperatorPolicy = TRUSTING) -> AsyncGenerator[Worker]:
+async def comparing(
+    policy: OperatorPolicy = TRUSTING, hosts: Mapping[str, Host] | None = None
+) -> AsyncGenerator[Worker]:
     published: asyncio.Queue[GroupScored] = asyncio.Queue()
 
     def publish(address: Destination, item: Item, claims: Sequence[Claim[Item]]) -> None:
@@ -92,7 +95,7 @@ async def comparing(policy: OperatorPolicy = TRUSTING) -> AsyncGenerator[Worker]
             claim.done()
 
     async with hosting(REFERENCE, policy=policy) as host:
-        yield Worker(Comparisons(WorkerId("env_1"), Rubrics(host), publish), published)
+        yield Worker(Comparisons(WorkerId("env_1"), hosts or {}, Rubrics(host), publish), published)
 
 
 async def test_each_member_gets_the_weighted_sum_and_what_each_part_gave() -> None:

@@ -76,9 +76,12 @@ class ComparingWorld(World):
             super()._receive(address_kind, item)
         else:
             if isinstance(item, StartEpisode):
-                assert [part.kind for part in item.spec.group_parts] == ["group_function"]
-                assert [part.kind for part in item.spec.rewards] == ["own"]
+                self.check(item)
             super()._receive(address_kind, item)
+
+    def check(self, item: StartEpisode) -> None:
+        assert [part.kind for part in item.spec.group_parts] == ["group_function"]
+        assert [part.kind for part in item.spec.rewards] == ["own"]
 
     def move(self) -> None:
         if self.rng.random() < 0.3:

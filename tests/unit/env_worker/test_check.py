@@ -22,12 +22,13 @@ from warren_env_worker.host.protocol import Config
         (Echo, {}),
         (checked.Choosing, {}),
         (checked.Larger, {}),
+        (checked.Ranking, {}),
         (Gomoku, {"size": 4, "win": 3, "opponent": "random"}),
     ],
 )
 def test_what_is_right_passes(environment: type[checked.Fine], config: Config) -> None:
     findings = list(run_checks(Probe(environment, config, "train")))
-    assert len(findings) == 10
+    assert len(findings) == 11
     assert [f for f in findings if f.mark is Mark.BAD] == []
 
 
@@ -36,6 +37,28 @@ def test_ids_that_several_tasks_have_are_found() -> None:
     found = findings["no two tasks have the same id"]
     assert found.mark is Mark.BAD
     assert "2 have 'a'; id_of() must give each its own" in found.told
+
+
+@pytest.mark.parametrize(
+    ("environment", "mark", "told"),
+    [
+        (checked.Fine, Mark.GOOD, "it has no score_group(): each is rewarded by itself"),
+        (checked.Ranking, Mark.GOOD, "from 0 to 31 in a group of 4"),
+        (checked.Dividing, Mark.BAD, "ZeroDivisionError"),
+        (
+            checked.Nameless,
+            Mark.BAD,
+            "a sequence of 4 rewards, one for each episode; it returned 1",
+        ),
+    ],
+)
+def test_groups_are_compared_large_and_small(
+    environment: type[checked.Fine], mark: Mark, told: str
+) -> None:
+    findings = {f.what: f for f in run_checks(Probe(environment, {}, "train"))}
+    found = findings["groups can be compared"]
+    assert found.mark is mark
+    assert told in found.told
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import pytest
 
 from warren.environment import ChatMessage, Env, EpisodeTranscript, PromptTokens, StepResult
 from warren.testing import Policy, play
-from warren_env_worker.environments.guess import Guess
 from warren_env_worker.host.child.episode_record import EpisodeRecord
 
 
@@ -74,9 +73,9 @@ def test_nothing_was_given_where_no_turn_gave_anything() -> None:
     assert EpisodeTranscript((), (None, None)).reward is None
 
 
-def test_a_class_without_a_score_keeps_no_record() -> None:
-    for environment, n_kept in ((Told(), 3), (Guess(), 0)):
-        record = EpisodeRecord(environment)
+def test_where_nobody_asks_for_it_no_record_is_kept() -> None:
+    for is_kept, n_kept in ((True, 3), (False, 0)):
+        record = EpisodeRecord(is_kept=is_kept)
         record.show([("user", "?"), ("assistant", "quoted")], [])
         record.act("a", 1.0, {}, [])
         messages = record.transcript("done").messages
@@ -85,6 +84,6 @@ def test_a_class_without_a_score_keeps_no_record() -> None:
 
 
 def test_what_is_shown_as_tokens_is_counted() -> None:
-    record = EpisodeRecord(Told())
+    record = EpisodeRecord(is_kept=True)
     record.show([], PromptTokens([1, 2, 3]).ids)
     assert record.transcript("done").messages == (ChatMessage(role="user", content="", n_tokens=3),)

@@ -198,15 +198,33 @@ def _earlier_reward(value: object) -> float:
     return number
 
 
-def score(value: object) -> tuple[float, dict[str, float]] | None:
+def score(value: object, where: str = "score()") -> tuple[float, dict[str, float]] | None:
     """The reward that `score` gave and its parts; None where it gave none."""
     if not isinstance(value, Mapping):
-        total = reward(value, "score()")
+        total = reward(value, where)
         return None if total is None else (total, {})
     given = cast("Mapping[object, object]", value)
-    parts = {_name(k): reward(v, "score()") for k, v in given.items()}
+    parts = {_name(k): reward(v, where) for k, v in given.items()}
     known = {name: part for name, part in parts.items() if part is not None}
     return (sum(known.values()), known) if known else None
+
+
+def group_scores(value: object, n_members: int) -> list[tuple[float, dict[str, float]]]:
+    """The reward that `score_group` gave each of so many episodes, and its parts."""
+    expected = f"a sequence of {n_members} rewards, one for each episode"
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise _unexpected("score_group()", expected, value)
+    given = cast("Sequence[object]", value)
+    if len(given) != n_members:
+        raise error_refusal(f"score_group() must return {expected}; it returned {len(given)}")
+    return [_group_score(each, number) for number, each in enumerate(given)]
+
+
+def _group_score(value: object, number: int) -> tuple[float, dict[str, float]]:
+    scored = score(value, where := f"score_group() at [{number}]")
+    if scored is None:
+        raise _invalid_reward(where, "None; expected a number, or named ones, for every episode")
+    return scored
 
 
 def metrics(value: object) -> dict[str, float]:

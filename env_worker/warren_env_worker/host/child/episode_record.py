@@ -1,20 +1,19 @@
 """What happened in a live episode so far, for the environment's own `score`.
 
-Nothing is kept for a class that has none: texts and images of long episodes weigh much.
+Nothing is kept where nobody asks for it: texts and images of long episodes weigh much.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from warren.environment import ChatMessage, Env
+from warren.environment import ChatMessage
 from warren.episode_transcript import Ending, EpisodeTranscript
 from warren_env_worker.host.protocol import Message
 from warren_schemas.images import Image
 
 
 class EpisodeRecord:
-    def __init__(self, environment: Env[Any]) -> None:
-        self._is_kept = type(environment).score is not Env.score
+    def __init__(self, *, is_kept: bool) -> None:
+        self._is_kept = is_kept
         self._messages: list[ChatMessage] = []
         self._rewards: list[float | None] = []
         self._metrics: dict[str, float] = {}

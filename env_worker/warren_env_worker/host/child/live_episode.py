@@ -12,6 +12,7 @@ from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
 from warren_env_worker.host_services.client import EpisodeServices
 from warren_env_worker.host_services.connecting import front
+from warren_env_worker.rewards.scored import ScoredGroup
 
 
 class LiveEpisode:
@@ -36,7 +37,7 @@ class LiveEpisode:
         self._caller = caller
         self._max_turns = start.max_turns
         self._n_turns = 0
-        self._record = EpisodeRecord(environment)
+        self._record = EpisodeRecord(is_kept=type(environment).score is not Env.score)
         environment.context = self._context
 
     async def reset(self, call: int, task: object) -> Observed:
@@ -106,6 +107,13 @@ class LiveEpisode:
             return reward, metrics
         total, parts = scored
         return total if reward is None else reward + total, metrics | parts
+
+    async def score_group(self, call: int, group: ScoredGroup, task: object) -> Observed:
+        """What the episodes of a group are worth beside each other; this is none of them."""
+        compare, members = self._environment.score_group, group.transcripts
+        given = await self._caller.call(call, self._limits.score_s, compare, members, task)
+        scores = contract.group_scores(given, len(members))
+        return Observed(id=call, is_over=True, scores=scores)
 
     def _ending(self, *, is_cut: bool) -> Ending:
         if not is_cut:

@@ -19,6 +19,7 @@ from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
 from warren_env_worker.permissions.secrets import for_run
+from warren_env_worker.rewards.scored import ScoredGroup
 from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.episode import FailureKind
 
@@ -85,6 +86,8 @@ class LiveEpisodes:
         return True
 
     async def _played(self, call: Call) -> Observed:
+        if call.group is not None:
+            return await self._compared(call, call.group)
         observed: Observed | None = None
         expected = iter(call.digests)
         if call.start is not None:
@@ -98,18 +101,34 @@ class LiveEpisodes:
             observed = rewards.told_with(observed)
         return await episode.with_demonstration(observed or Observed(call.id))
 
-    async def _opened(self, call: Call, start: Start) -> Observed:
+    async def _compared(self, call: Call, group: str) -> Observed:
+        """By an instance that nobody closes: it plays nothing."""
+        assert call.start is not None
+        made = await self._made(call, call.start)
+        instance = LiveEpisode(made, call.start, self._caller)
+        try:
+            task = self._task(call.start, made)
+            return await instance.score_group(call.id, ScoredGroup.from_json(group), task)
+        finally:
+            instance.let_go()
+
+    async def _made(self, call: Call, start: Start) -> Env[Any]:
+        """A fresh instance, whose tasks are loaded."""
         task_cache, caller = self._task_cache, self._caller
         while not task_cache.has_loaded(start):  # others may load, and push it out, meanwhile
             await caller.call(call.id, self._limits.load_s, task_cache.load, start)
         if self._prepare is not None:
             self._prepare(start)
-        made = await caller.call(call.id, self._limits.reset_s, task_cache.make, start)
-        episode = self._episodes[call.slot] = LiveEpisode(made, start, caller)
+        return await caller.call(call.id, self._limits.reset_s, task_cache.make, start)
+
+    def _task(self, start: Start, made: Env[Any]) -> object:
+        return self._task_cache.task(start) if start.row is None else task_of_row(start.row, made)
+
+    async def _opened(self, call: Call, start: Start) -> Observed:
+        made, task_cache, row = await self._made(call, start), self._task_cache, start.row
+        episode = self._episodes[call.slot] = LiveEpisode(made, start, self._caller)
         number, n_tasks = task_cache.task_number(start), task_cache.n_tasks(start)
-        row = start.row
-        task = task_cache.task(start) if row is None else task_of_row(row, made)
-        shown = await episode.reset(call.id, task)
+        shown = await episode.reset(call.id, self._task(start, made))
         task_id = shown.task_id or row_id(None if row is None else row.values)
         told = None if row is not None else task_cache.ids(start)
         return replace(shown, task_number=number, task_id=task_id, n_tasks=n_tasks, all_ids=told)

@@ -22,7 +22,7 @@ from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
 from warren_env_worker.host.protocol import Call, unpack
 
-_MAY_BE_ASYNC = ("tasks", "reset", "step", "score", "close")
+_MAY_BE_ASYNC = ("tasks", "reset", "step", "score", "score_group", "close")
 
 
 def is_async(environment: type[Env[Any]]) -> bool:

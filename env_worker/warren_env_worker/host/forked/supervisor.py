@@ -49,5 +49,10 @@ def refused(call: Call, error: BaseException, package: str) -> Refused:
 def ended_in(call: Call, how: str, *, late: str | None) -> Refused:
     """The answer to a call in which the process died, or was killed for being `late`."""
     kind = FailureKind.ENVIRONMENT_TIMEOUT if late else FailureKind.ENVIRONMENT_CRASHED
-    method = "step()" if call.actions else "reset()"
-    return Refused(call.id, kind, f"in {method}, {late or how}")
+    return Refused(call.id, kind, f"in {_method(call)}, {late or how}")
+
+
+def _method(call: Call) -> str:
+    if call.group is not None:
+        return "score_group()"
+    return "step()" if call.actions else "reset()"

@@ -1,5 +1,6 @@
 """Rewards that compare the members of a group: asked for once all have ended, and told in the run's stream.
 
+The parts of a run's config do that, and environments that say so with the end of each episode (`EpisodeEnded.uncompared`).
 A member that ended well is set aside until no other is being played. Then an env worker is asked what they are worth as a
 group, and each is written into the run's stream once more, with the reward that it has now. That ending counts, and whoever
 reads the recording finds it there like any other; the one before is superseded, also where none comes after it.
@@ -11,6 +12,8 @@ Invariants
   two answers. Who takes the run over reads the first endings again and may ask again; the answer whose endings are complete
   first is the one that counts.
 """
+
+from collections.abc import Sequence
 
 from warren_broker.topology import compare
 from warren_gateway.coordinator.rollouts import failure_limits, group_policy, starting
@@ -28,6 +31,7 @@ from warren_schemas.episode import (
     EpisodeSpec,
     Failed,
     FailureKind,
+    StopReason,
 )
 from warren_schemas.group_scoring import GroupMember, GroupScored, MemberReward, ScoreGroup
 from warren_schemas.ids import EpisodeId, MessageId
@@ -40,8 +44,15 @@ MAX_WORDS_BYTES = MAX_MESSAGE_BYTES - 1024 * 1024
 def takes(item: EpisodeEnded) -> bool:
     """Whether the episode is to be compared with the others of its group before it counts."""
     is_learned = item.spec.purpose is EpisodePurpose.DEMONSTRATE  # whatever it is worth
-    is_wanted = bool(item.spec.group_parts) and not is_learned
-    return is_wanted and isinstance(item.outcome, Completed) and not item.is_compared
+    is_wanted = item.uncompared is not None or bool(item.spec.group_parts)
+    return is_wanted and not (is_learned or item.is_compared) and _has_ended_well(item)
+
+
+def _has_ended_well(item: EpisodeEnded) -> bool:
+    """One whose environment compares may get all of its reward from that."""
+    if item.uncompared is None or isinstance(item.outcome, Completed):
+        return isinstance(item.outcome, Completed)
+    return item.outcome.kind is FailureKind.NO_REWARD
 
 
 def set_aside(group: Group, item: EpisodeEnded, position: Position) -> None:
@@ -102,8 +113,14 @@ def _ask(state: CoordinatorState, group: Group) -> None:
     if n_bytes > MAX_WORDS_BYTES:
         reason = f"the messages of its members add up to {n_bytes} bytes; {MAX_WORDS_BYTES} can be compared"
         return _fail(state, group, _failed(reason))
-    begin_time(state, group)
     environment = state.config.environment_of(group.environment)
+    if _is_mixed(group, items):
+        reason = (
+            f"only some of its env workers have a score_group() in {environment.name}, so its members can't be"
+            " told from each other; host one version of it everywhere"
+        )
+        return _fail(state, group, _failed(reason))
+    begin_time(state, group)
     question = ScoreGroup(
         envelope=Envelope(
             run=state.run,
@@ -113,11 +130,17 @@ def _ask(state: CoordinatorState, group: Group) -> None:
         ),
         spec=_spec(state, items[0].spec),
         members=tuple(_member(item) for item in items),
+        by_environment=items[0].uncompared is not None,
     )
     queue = compare(environment.name, played_by(environment, state.owner))
     state.change.send(queue, question)
     # so as many are under way as a worker wants, and any worker may take the next
     state.change.message_sizes[queue] = 1
+
+
+def _is_mixed(group: Group, items: Sequence[EpisodeEnded]) -> bool:
+    """Whether some members count without what the environment gives others."""
+    return bool(group.ended) or len({item.uncompared is None for item in items}) > 1
 
 
 def _spec(state: CoordinatorState, spec: EpisodeSpec) -> EpisodeSpec:
@@ -131,14 +154,21 @@ def as_episode(group: Group) -> EpisodeId:
 
 
 def _member(item: EpisodeEnded) -> GroupMember:
-    assert isinstance(item.outcome, Completed)
+    turns = item.transcript.turns
     return GroupMember(
         member=item.spec.member,
         messages=item.transcript.messages,
-        rewards=tuple(turn.reward for turn in item.transcript.turns),
-        metrics=item.outcome.metrics,
-        stop=item.outcome.stop,
+        rewards=tuple(turn.reward for turn in turns),
+        metrics={name: value for turn in turns for name, value in turn.metrics.items()},
+        stop=_stop(item),
     )
+
+
+def _stop(item: EpisodeEnded) -> StopReason:
+    if item.uncompared is not None:
+        return item.uncompared
+    assert isinstance(item.outcome, Completed)
+    return item.outcome.stop
 
 
 def begin_time(state: CoordinatorState, group: Group) -> None:
@@ -175,13 +205,12 @@ def _tell(
 
 def compared(item: EpisodeEnded, given: MemberReward, by: MessageId) -> EpisodeEnded:
     """The end of the episode with what the comparison gave, added to the reward of its last turn."""
-    assert isinstance(item.outcome, Completed)
     *before, last = item.transcript.turns
     reward = given.reward if last.reward is None else last.reward + given.reward
     last = last.model_copy(update={"reward": reward, "metrics": last.metrics | given.metrics})
     transcript = item.transcript.model_copy(update={"turns": (*before, last)})
-    outcome = conclude(item.spec, transcript, item.outcome.stop)
+    outcome = conclude(item.spec, transcript, _stop(item))
     if isinstance(outcome, Failed):
         outcome = outcome.model_copy(update={"retryable": False})
-    changes = {"transcript": transcript, "outcome": outcome, "compared_by": by}
+    changes = {"transcript": transcript, "outcome": outcome, "compared_by": by, "uncompared": None}
     return item.model_copy(update=changes)

@@ -276,5 +276,6 @@ def _told(state: CoordinatorState, group: Group, item: EpisodeEnded, member: int
         "spec": item.spec.model_copy(update=spec),
         "outcome": outcome,
         "compared_by": None,
+        "uncompared": None,
     }
     return item.model_copy(update=changes)

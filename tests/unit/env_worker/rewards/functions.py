@@ -60,6 +60,10 @@ def checksum(response: str) -> float:
     return float(sum(map(ord, response)) % 7)
 
 
+def rewards_so_far(rewards: list[float]) -> list[float]:
+    return rewards
+
+
 def rank(rewards: list[float]) -> list[float]:
     """The share of the others that did no better."""
     return [sum(other <= own for other in rewards) / len(rewards) for own in rewards]

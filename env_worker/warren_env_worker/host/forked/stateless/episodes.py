@@ -28,6 +28,8 @@ class StatelessEpisodes:
     def take_in(self, call: Call) -> bool:
         """Whether this call needs a process only while it is under way."""
         assert call.start is not None
+        if call.group is not None:
+            return False
         return self._trial.is_passed and self._trial.suits(call.start) and len(call.actions) <= 1
 
     def batch(self, waiting: Waiting, process: EpisodeProcess, n_more: int) -> list[Call]:
@@ -75,7 +77,9 @@ class StatelessEpisodes:
             self._trial.worked(n_calls=n_calls, busy_s=busy_s, is_silent=is_silent)
             return None
         first = process.first
-        if first is None or first.start is None or not self._trial.suits(first.start):
+        if first is None or first.start is None or first.group is not None:
+            return None
+        if not self._trial.suits(first.start):
             return None
         self._trial.ended(n_calls=n_calls, busy_s=busy_s, is_silent=is_silent)
         return self._trial.repeat(first, process.shown)
