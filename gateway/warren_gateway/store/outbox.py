@@ -28,7 +28,7 @@ from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
 
 POSTED = "posted"
-"""Key of a session's `info`, which is of one transaction: it is there when something was posted in it."""
+"""Key of a session's `info`, which is of one transaction: it is there when something was posted in it that is awaited."""
 PAGE = 256
 """Messages that the relay takes from the table at a time."""
 RETRY_S = 1.0
@@ -71,12 +71,18 @@ def post(
     _insert(session, [(address, body) for body in _messages(items, min(most, MAX_ITEMS))])
 
 
-def post_all(session: Session, messages: Iterable[tuple[WorkQueue | Stream | Topic, Item]]) -> None:
-    """The same, to many addresses at once, one message each."""
-    _insert(session, [(address, encode([item])) for address, item in messages])
+def post_all(
+    session: Session, messages: Iterable[tuple[Address, Item]], *, is_awaited: bool = True
+) -> None:
+    """The same, to many addresses at once, one message each. What nobody waits for leaves with whatever is posted next,
+    or once the relay looks by itself."""
+    bodies = [(address, encode([item])) for address, item in messages]
+    _insert(session, bodies, is_awaited=is_awaited)
 
 
-def _insert(session: Session, bodies: Sequence[tuple[Address, bytes]]) -> None:
+def _insert(
+    session: Session, bodies: Sequence[tuple[Address, bytes]], *, is_awaited: bool = True
+) -> None:
     gateway = session.info.get(GATEWAY, "")
     rows = [
         {
@@ -90,11 +96,12 @@ def _insert(session: Session, bodies: Sequence[tuple[Address, bytes]]) -> None:
     ]
     if rows:
         session.connection().execute(_POST, rows)
-        session.info[POSTED] = True
+        if is_awaited:
+            session.info[POSTED] = True
 
 
 def has_posted(session: Session) -> bool:
-    """Whether something leaves when this transaction is committed."""
+    """Whether something is to leave as soon as this transaction is committed."""
     return POSTED in session.info
 
 

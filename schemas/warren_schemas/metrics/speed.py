@@ -7,7 +7,8 @@ TIME = Section(
     "Time",
     "Where the seconds go, by the gateway's clock. `time/step_s` is the sum of wait, update, publish and"
     " checkpoint. Sampling goes on beside training where `algorithm.max_staleness` is above 0. Left out in the"
-    " first step after another gateway took the run over.",
+    " first step after another gateway took the run over. Of a model that a client trains there are `time/step_s` and"
+    " `time/training_s`, the first from one `optim_step`'s answer to the next.",
     (
         Metric("time/step_s", "seconds", "from the publication of the step before (or the stage's start)"
                " to that of this one",

@@ -9,13 +9,20 @@ POLICY = Section(
     5,
     "Policy",
     "What the trainer reports. Trained tokens are those that the policy sampled, of episodes that carry"
-    " a signal.",
+    " a signal. Of a model that a client trains, a step is an `optim_step`, and its tokens are those that count in the"
+    " `forward_backward` since the one before.",
     (
         Metric("policy/loss", "loss", f"sum over {TOKENS}, each already weighted (`algorithm.normalize`)",
                "What the step minimized; its height says little in reinforcement learning.",
                "small and around 0; in SFT it falls", "grows by orders of magnitude"),
         Metric("policy/tokens", "tokens", "count in the step", "Trained tokens.", "steady",
                "near 0: few groups carry a signal (group/all_same_frac)"),
+        Metric("policy/loss_per_token", "loss", "policy/loss divided by policy/tokens; of a model that a client trains",
+               "The loss, whatever the size of the batch. Of a loss of the client's own both stand for what the trainer"
+               " made of its derivatives.", "with cross_entropy it falls", "grows by orders of magnitude"),
+        Metric("policy/sequences", "sequences", "count in the step; of a model that a client trains",
+               "What was trained on; a datum with several targets for a token counts as one for each of them.",
+               "steady", "0: a step without a gradient"),
         Metric("policy/ratio_mean", "ratio", f"mean over {TOKENS}",
                "Trainer's probability of a token divided by the sampler's.",
                "1 on policy, near 1 otherwise", "away from 1 at step 1: trainer and sampler disagree"),

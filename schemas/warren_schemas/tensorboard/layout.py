@@ -51,8 +51,8 @@ LAYOUT: dict[str, dict[str, tuple[str, ...]]] = {
 """Charts by category and title; each shows these tags of all runs."""
 
 PINNED = (
-    "reward/mean", "evaluation/reward_mean", "policy/kl_k3", "policy/entropy", "time/step_s",
-    "rollout/tokens_s",
+    "reward/mean", "evaluation/reward_mean", "policy/loss_per_token", "policy/kl_k3", "policy/entropy",
+    "time/step_s", "rollout/tokens_s",
 )  # fmt: skip
 
 

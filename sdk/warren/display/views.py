@@ -122,7 +122,8 @@ def _version(body: EvaluationCompleted) -> str:
 
 
 def _step_line(progress: Progress) -> str:
-    parts = [f"{step_label(progress.phase)} {progress.step}/{progress.phase_steps}"]
+    of = f"/{progress.phase_steps}" if progress.phase_steps else ""
+    parts = [f"{step_label(progress.phase)} {progress.step}{of}"]
     for label, value in headline(progress):
         parts.append(f"{label} {value}")
     if progress.remaining_s is not None:
@@ -137,6 +138,7 @@ def headline(progress: Progress) -> list[tuple[str, str]]:
     numbers = {
         REWARD: _decimal(progress.metric("reward/mean")),
         "loss": _decimal(progress.metric("policy/loss") if progress.phase is Phase.SFT else None),
+        "loss per token": _decimal(progress.metric("policy/loss_per_token")),
         "evaluation loss": _decimal(progress.evaluation_loss),
         "exact": _decimal(progress.metric("env/exact")),
         "staleness": None if lag_mean is None else f"{lag_mean:.1f} (max {lag_max or 0:.0f})",

@@ -11,7 +11,7 @@ from tests.support.brokers import depth_is
 
 from warren_broker.port import Broker
 from warren_broker.topology import WorkQueue
-from warren_gateway.store.outbox import LOOK_S, PAGE, Relay, post
+from warren_gateway.store.outbox import LOOK_S, PAGE, Relay, has_posted, post, post_all
 from warren_gateway.store.store import Store
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
@@ -87,3 +87,25 @@ async def test_an_address_that_takes_nothing_holds_no_other_back(
 def _post_each(session: Session, address: WorkQueue, n: int) -> None:
     for _ in range(n):
         post(session, address, ITEM)
+
+
+async def test_what_nobody_waits_for_leaves_with_what_is_posted_next(
+    tmp_path: Path, broker: Broker
+) -> None:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    await broker.declare(THEIRS, OURS)
+
+    def unawaited(session: Session) -> bool:
+        post_all(session, [(OURS, ITEM)], is_awaited=False)
+        return has_posted(session)
+
+    async with relaying(store, broker, look_s=3600.0) as relay:
+        await store.transact(lambda session: post(session, THEIRS, ITEM))
+        relay.notify()
+        await depth_is(broker, THEIRS, 1)
+        assert not await store.transact(unawaited)
+        await store.transact(lambda session: post(session, THEIRS, ITEM))
+        relay.notify()
+        await depth_is(broker, THEIRS, 2)
+        await depth_is(broker, OURS, 1)
+    await store.close()

@@ -19,6 +19,7 @@ from warren_gateway.coordinator import answering, decisions, records, trainer_le
 from warren_gateway.coordinator.clients import reading, requests
 from warren_gateway.coordinator.clients.order import GAP_S
 from warren_gateway.coordinator.clients.requests import MOST_IN_LOG, SAVE_AFTER_S
+from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.inference.names import point_name
 from warren_gateway.inference.pinning import CannotServe
@@ -38,14 +39,20 @@ from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request
 from warren_gateway.models.viewing import shown
 from warren_gateway.stop_request import StopRequest
-from warren_gateway.store.tables import Checkpoint, JobRow, OpRow, OutboxRow, Run
+from warren_gateway.store.tables import Checkpoint, JobRow, MetricsRow, OpRow, OutboxRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import RunEvent, RunState, WarningRaised
-from warren_schemas.http import ServeModel
+from warren_schemas.events import (
+    RunEvent,
+    RunEventBody,
+    RunState,
+    StepCompleted,
+    WarningRaised,
+)
+from warren_schemas.http import MetricsView, ServeModel
 from warren_schemas.http.trainable import (
     BeginFrom,
     CreateModel,
@@ -54,8 +61,10 @@ from warren_schemas.http.trainable import (
     SaveStateAsked,
 )
 from warren_schemas.ids import MessageId, RunId, WorkerId
+from warren_schemas.metrics.registry import find
 from warren_schemas.training import (
     KEEP_POLICIES,
+    Forward,
     ForwardBackward,
     LoadState,
     Op,
@@ -88,6 +97,10 @@ class World:
     """Of trainers."""
     notice: str | None = None
     """What the trainer wants people to know."""
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    """What the trainer tells of an update."""
+    must_leave: list[bool] = field(default_factory=list[bool])
+    """Of each change, whether messages of it leave at once."""
 
     def __post_init__(self) -> None:
         self.create(CreateModel(base_model="tiny"))
@@ -133,8 +146,10 @@ class World:
     def _decide(self) -> None:
         decisions.decide(self.state, lambda role: self.beats if role is WorkerRole.TRAINER else ())
         change = self.state.take_change()
+        if change.is_empty:
+            return
         with Session(self.engine) as session, session.begin():
-            records.save(session, self.state, change)
+            self.must_leave.append(records.save(session, self.state, change))
 
     def log(self) -> list[tuple[int, OpBody]]:
         """The ops that are in the log."""
@@ -146,13 +161,24 @@ class World:
     def kinds(self) -> list[str]:
         return [body.kind for _, body in self.log()]
 
-    def warnings(self) -> list[str]:
+    def told(self) -> list[RunEventBody]:
+        """To those who follow the run."""
         with Session(self.engine) as session:
-            told = [
-                item for row in session.exec(select(OutboxRow)) for item in decode(row.body).items
-            ]
-        bodies = [item.body for item in told if isinstance(item, RunEvent)]
-        return [body.message for body in bodies if isinstance(body, WarningRaised)]
+            rows = session.exec(select(OutboxRow).order_by(col(OutboxRow.id))).all()
+            items = [item for row in rows for item in decode(row.body).items]
+        return [item.body for item in items if isinstance(item, RunEvent)]
+
+    def warnings(self) -> list[str]:
+        return [body.message for body in self.told() if isinstance(body, WarningRaised)]
+
+    def steps(self) -> list[MetricsView]:
+        """What is kept of each, which is what those who follow the run were told."""
+        with Session(self.engine) as session:
+            rows = session.exec(select(MetricsRow).order_by(col(MetricsRow.number))).all()
+            kept = [MetricsView.model_validate(row.body) for row in rows]
+        told = [body for body in self.told() if isinstance(body, StepCompleted)]
+        assert [(row.step, row.metrics) for row in kept] == [(b.step, b.metrics) for b in told]
+        return kept
 
     def answer(self, *, failing: dict[int, str] | None = None, duration_s: float = 0.0) -> None:
         """The trainer answers everything that it has not answered yet."""
@@ -170,6 +196,11 @@ class World:
             return OpFailed(reason=body.reason, is_users=True)
         self.version += isinstance(body, OptimStep | LoadState)
         done = OpDone(version=self.version, duration_s=duration_s, notice=self.notice)
+        if isinstance(body, ForwardBackward):
+            return done.model_copy(update={"metrics": self.metrics})
+        if isinstance(body, OptimStep):
+            optimizer = {"grad_norm": 2.0, "learning_rate": body.learning_rate}
+            return done.model_copy(update={"metrics": optimizer})
         if isinstance(body, SaveState):
             return done.model_copy(update={"checkpoint_url": f"file:///{body.name}"})
         if isinstance(body, PublishPolicy):
@@ -617,3 +648,112 @@ def test_a_model_that_can_t_begin_with_its_checkpoint_fails(world: World) -> Non
     world.answer(failing={1: "its files are damaged"})
     assert world.state.run_state is RunState.FAILED
     assert "its files are damaged" in world.reason(after)
+
+
+def told_of_update(loss: float, n_tokens: float, ratio: float) -> dict[str, float]:
+    return {"loss:sum": loss, "tokens:sum": n_tokens, "ratio:mean": ratio, "ratio:max": ratio}
+
+
+def asked_update(n_sequences: int) -> Wanted:
+    return Wanted(update(), Asked(lengths=[3] * n_sequences))
+
+
+def test_a_step_tells_what_was_told_of_its_window(world: World) -> None:
+    for told, n_sequences in (
+        (told_of_update(3.0, 4.0, 1.0), 2),
+        (told_of_update(6.0, 8.0, 4.0), 1),
+    ):
+        world.ask(asked_update(n_sequences))
+        world.turn()
+        world.metrics = told
+        world.answer(duration_s=1.5)
+        world.load()  # the coordinator died, and the trainer
+        world.answer(duration_s=7.0)
+    world.ask(optim_step(0.25))
+    world.turn()
+    world.answer(duration_s=1.0)
+    [step] = world.steps()
+    assert (step.step, step.version, step.number) == (1, 1, 1)
+    assert step.metrics == {
+        "policy/loss": 9.0,
+        "policy/tokens": 12.0,
+        "policy/loss_per_token": 0.75,
+        "policy/ratio_mean": 3.0,
+        "policy/ratio_max": 4.0,
+        "policy/grad_norm": 2.0,
+        "policy/learning_rate": 0.25,
+        "policy/sequences": 3.0,
+        "time/training_s": 4.0,
+    }
+    assert all(find(tag) for tag in step.metrics)
+
+
+def test_a_window_begins_with_nothing_of_the_one_before(world: World) -> None:
+    world.metrics = told_of_update(3.0, 4.0, 1.0)
+    for _ in range(2):
+        world.ask(asked_update(1))
+        world.ask(optim_step())
+        world.turn(after_s=2.0)
+        world.answer()
+    first, second = world.steps()
+    assert second.metrics.pop("time/step_s") == 2.0
+    assert first.metrics == second.metrics
+    assert (first.step, second.step) == (1, 2)
+
+
+def test_a_step_that_is_applied_again_is_told_once(world: World) -> None:
+    world.metrics = told_of_update(3.0, 4.0, 1.0)
+    world.ask(asked_update(1))
+    world.ask(optim_step())
+    world.ask(asked_update(1))
+    world.turn()
+    world.answer()
+    before = world.steps()
+    world.version = 0  # a trainer begins anew
+    world.load()
+    world.answer()
+    assert world.steps() == before
+    world.ask(optim_step())
+    world.turn()
+    world.answer()
+    assert [row.step for row in world.steps()] == [1, 2]
+    assert world.steps()[1].metrics["policy/loss"] == 3.0
+
+
+def test_a_window_that_is_given_up_is_in_no_step(world: World) -> None:
+    """One whose step failed, and one whose gradient a loaded state replaces; what is only measured is in none."""
+    world.metrics = told_of_update(3.0, 4.0, 1.0)
+    futures = [world.ask(asked_update(1)), world.ask(optim_step())]
+    world.turn()
+    world.answer(failing={2: "the gradient's norm is nan"})
+    assert isinstance(world.outcome(futures[1]), Failed)
+    assert world.steps() == []
+    world.ask(asked_update(1))
+    world.ask(LoadState(url="file:///a"))
+    world.ask(Forward(loss=PpoLoss(), batch=make_token_batch(3, 5)))
+    world.ask(optim_step())
+    world.turn()
+    world.answer()
+    [step] = world.steps()
+    assert step.metrics["policy/sequences"] == 0.0
+    assert "policy/loss" not in step.metrics
+
+
+def test_a_mean_of_no_tokens_is_left_out(world: World) -> None:
+    world.metrics = told_of_update(0.0, 0.0, 1.0)
+    world.ask(asked_update(1))
+    world.ask(optim_step())
+    world.turn()
+    world.answer()
+    [step] = world.steps()
+    assert step.metrics["policy/tokens"] == 0.0
+    assert not {"policy/loss_per_token", "policy/ratio_mean"} & set(step.metrics)
+
+
+def test_a_step_leaves_with_the_next_message(world: World) -> None:
+    world.ask(optim_step())
+    world.turn()
+    world.answer()
+    world.ask(optim_step())
+    world.turn()
+    assert world.must_leave[-2:] == [False, True]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.fake_gateway import COMPLETED, CONFIG, RUNNING, evaluation, step
 
 from warren.display.progress import CURVE_POINTS, Curve, Progress, started
+from warren.display.views import describe
 from warren.streams.events import Event
 from warren_schemas.events import (
     Phase,
@@ -88,3 +89,15 @@ def test_a_curve_stays_short_and_keeps_the_mean(values: list[float]) -> None:
     mean = sum(p * w for p, w in zip(curve.points, weights, strict=True)) / sum(weights)
     assert sum(weights) == len(values)
     assert mean == pytest.approx(sum(values) / len(values), abs=1e-9)
+
+
+def test_a_client_s_own_steps_have_no_end() -> None:
+    metrics = {"policy/loss_per_token": 0.5}
+    stepped = StepCompleted(
+        phase=Phase.TRAINING, step=7, n_steps=0, version=7, n_episodes=0, metrics=metrics
+    )
+    progress = after([RUNNING, stepped])
+    line = describe(progress, Event(1, 102.0, "msg_1", stepped))
+    assert line is not None
+    assert line.startswith("step 7  ")
+    assert "loss per token 0.5" in line

@@ -6,6 +6,7 @@ Invariant: what a client was told stays so: an op that is applied again after a 
 import logging
 
 from warren_gateway.coordinator import ending
+from warren_gateway.coordinator.clients import windows
 from warren_gateway.coordinator.learning import client_checkpoints, steps
 from warren_gateway.coordinator.state.client import Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -22,6 +23,7 @@ def note(state: CoordinatorState, answer: OpResult) -> None:
         _note_failure(state, answer, outcome, taken)
     else:
         _note_done(state, answer.number, outcome, taken)
+    windows.note(state, answer, taken)
     if taken is not None:
         state.change.client.outcomes[taken.id] = answer
 

@@ -3,13 +3,14 @@
 Suffix legend: `_B` trajectories of the batch.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from warren_gateway.coordinator.learning.advantages import tells
 from warren_gateway.coordinator.state.groups import Group
+from warren_gateway.coordinator.state.told_metrics import ToldMetrics
 from warren_schemas.episode import Completed, EpisodeEnded, StopReason
 
 TRAINER_TAGS = {
@@ -44,15 +45,17 @@ def batch_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def trainer_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
-    """One step's answers as tags: sums added up, maxima of maxima, means weighted by tokens."""
-    values: dict[str, list[float]] = defaultdict(list)
-    weights: dict[str, list[float]] = defaultdict(list)
+    """One step's answers as tags."""
+    told = ToldMetrics()
     for answer in answers:
-        for name, value in answer.items():
-            if name in TRAINER_TAGS:
-                values[name].append(value)
-                weights[name].append(answer.get("tokens:sum", 1.0))
-    return {TRAINER_TAGS[name]: _reduce(name, values[name], weights[name]) for name in values}
+        told.add(answer)
+    return tagged_as_people_see(told)
+
+
+def tagged_as_people_see(told: ToldMetrics) -> dict[str, float]:
+    """Without what has no tag."""
+    merged = told.merged()
+    return {TRAINER_TAGS[name]: merged[name] for name in merged if name in TRAINER_TAGS}
 
 
 def held_out_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -62,12 +65,6 @@ def held_out_metrics(answers: Sequence[dict[str, float]]) -> dict[str, float]:
         return {}
     loss = sum(answer["loss:sum"] for answer in answers) / n_tokens
     return {"evaluation_loss": loss, "evaluation_tokens": n_tokens}
-
-
-def _reduce(name: str, values: list[float], weights: list[float]) -> float:
-    if name.endswith(":sum"):
-        return float(sum(values))
-    return max(values) if name.endswith(":max") else float(np.average(values, weights=weights))
 
 
 def _rewards(groups: Sequence[Group], rewards: list[float]) -> dict[str, float]:

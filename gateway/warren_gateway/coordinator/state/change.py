@@ -14,7 +14,7 @@ from warren_broker.topology import Stream, Topic, WorkQueue
 from warren_gateway.coordinator.state.client_change import ClientChange
 from warren_gateway.coordinator.state.groups import Group
 from warren_gateway.store.clock import store_time_s
-from warren_gateway.store.outbox import post
+from warren_gateway.store.outbox import post, post_all
 from warren_gateway.store.statements import table
 from warren_gateway.store.tables import (
     Checkpoint,
@@ -39,6 +39,7 @@ _CHANGE_MODEL = update(_MODELS).where(_MODELS.c.id == bindparam("its_id"))
 _ADD_GROUPS = insert(_GROUPS)
 _CHANGE_GROUP = update(_GROUPS).where(_GROUPS.c.id == bindparam("its_id"))
 _ADD_OPS = insert(_OPS)
+_ADD_REPORTS = insert(table(MetricsRow))
 _CHANGE_OP = update(_OPS).where(
     _OPS.c.model_id == bindparam("its_model"), _OPS.c.number == bindparam("its_number")
 )
@@ -101,6 +102,11 @@ class Change:
     )
     """Most items in one message, for addresses that should get small ones."""
 
+    unawaited: list[tuple[WorkQueue | Stream | Topic, Item]] = field(
+        default_factory=list[tuple[WorkQueue | Stream | Topic, Item]]
+    )
+    """Messages that leave with the next ones: they are worth no transaction of their own."""
+
     def send(self, address: WorkQueue | Stream | Topic, *items: Item) -> None:
         if items:
             self.posts[address].extend(items)
@@ -114,7 +120,7 @@ class Change:
             self.run or self.model or self.job or self.admitted or self.restarted or self.closed
             or self.replayed or self.ops or self.answers or self.history or self.reports or self.saved
             or self.evaluations_begun or self.evaluations_changed
-            or self.deleted or self.prune_ops_to or self.posts or self.used
+            or self.deleted or self.prune_ops_to or self.posts or self.unawaited or self.used
             or not self.client.is_empty
         )  # fmt: skip
 
@@ -140,7 +146,9 @@ class Change:
         if self.history:
             session.exec(insert(HistoryRow), params=self.history)
         if self.reports:
-            session.exec(insert(MetricsRow), params=[_report(run_id, r) for r in self.reports])
+            reports = [_report(run_id, report) for report in self.reports]
+            session.connection().execute(_ADD_REPORTS, reports)
+        post_all(session, self.unawaited, is_awaited=False)
         for address, items in self.posts.items():
             most = self.message_sizes.get(address, MAX_ITEMS)
             for same_kind in _by_kind(items):

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
+from warren_gateway.coordinator.state.told_metrics import ToldMetrics
 from warren_schemas.training import OpBody
 
 
@@ -55,6 +56,17 @@ class Taken(BaseModel):
     asked: InstanceOf[Asked]
 
 
+class Window(BaseModel):
+    """What trainers told of a gradient that no optimizer step has taken yet."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    told: ToldMetrics = Field(default_factory=ToldMetrics)
+    n_sequences: int = 0
+    training_s: float = 0.0
+    """What it took, by the trainers' own clocks."""
+
+
 class ClientState(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -67,6 +79,9 @@ class ClientState(BaseModel):
     """What the newest checkpoint took."""
     is_save_due: bool = False
     """Whatever it costs: what a failover needs may be deleted by others."""
+    window: Window = Field(default_factory=Window)
+    noted_op: int = 0
+    """The newest op that the metrics know of; those that are applied again after a failover are not new to them."""
 
     arrived: list[InstanceOf[Arrived]] = Field(default_factory=list[Arrived], exclude=True)
     """In the order of their turns, as far as known."""
@@ -80,5 +95,7 @@ class ClientState(BaseModel):
     """When that was."""
     attended_since_s: float = Field(default=0.0, exclude=True)
     """Since when clients could have been heard: neither we nor the store were away since then."""
+    stepped_s: float = Field(default=0.0, exclude=True)
+    """When the newest optimizer step was answered; 0 where this coordinator has seen none."""
     pinned: set[int] = Field(default_factory=set[int], exclude=True)
     """Versions of the snapshots that have a name."""

@@ -188,13 +188,16 @@ class CoordinatorState:
             self.learning
         )
 
-    def emit(self, body: RunEventBody) -> None:
+    def emit(self, body: RunEventBody, *, is_awaited: bool = True) -> None:
         """Tell everybody who follows the run; metrics are stored with the run as well."""
         if isinstance(body, StepCompleted | EvaluationCompleted):
             self.n_reports += 1
             self.change.reports.append(metrics_view(body, self.n_reports, self.now_s))
         event = RunEvent(envelope=Envelope(run=self.run), at_s=self.now_s, body=body)
-        self.change.send(run_events(self.run), event)
+        if is_awaited:
+            self.change.send(run_events(self.run), event)
+        else:
+            self.change.unawaited.append((run_events(self.run), event))
 
     def enter(self, run_state: RunState, reason: str | None = None) -> None:
         """The run is in this state from now on; its history says since when and why."""
