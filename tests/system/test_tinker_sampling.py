@@ -84,6 +84,24 @@ async def test_samples_come_with_their_logprobs_and_their_ends(
         assert sequence.stop_reason == (messages.STOP if ended else messages.LENGTH)
 
 
+async def test_what_is_sampled_is_counted(gateway: Gateway, ann: Wire) -> None:
+    session, since = await ann.session(), "starting_on=2026-01-01T00:00:00Z"
+    sampler = await ann.sampler(session, base_model=BASE)
+    told = await ann.sample(sampler, 0, PROMPT, num_samples=3, topk_sample_logprobs=2)
+    n_sampled = sum(len(ids_of(sequence)) for sequence in told.sequences)
+    assert (await ann.completed(sampler))["completions"]  # it is in the store
+    until = "ending_before=2126-01-01T00:00:00Z"
+    used = (await ann.get(f"billing/usage/events?{since}&{until}"))["data"]
+    counted = [(u["base_model"], u["event_info"]) for u in used if u["session_id"] == session]
+    prompt = {"type": "sampling_prefill", "cached": False, "token_count": len(PROMPT)}
+    sampled = {"type": "sampling_sample", "token_count": n_sampled}
+    assert counted == [(BASE, prompt), (BASE, sampled)]
+    async with gateway.ann.get("/v1/usage?by=run") as response:
+        (row,) = (await response.json())["usage"]
+    assert (row["run"], row["user"]) == (None, "ann")
+    assert row["n_tokens_sampled"] >= n_sampled and row["sampling_gpu_s"] > 0
+
+
 async def test_the_same_number_is_one_sample(ann: Wire) -> None:
     sampler = await ann.sampler(await ann.session(), base_model=BASE)
     first, again = [await ann.ask(sampler, 841_814_992_000_000_000, PROMPT) for _ in range(2)]

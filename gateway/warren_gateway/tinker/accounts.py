@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.access.caller import Viewer
@@ -18,13 +19,22 @@ from warren_gateway.store.tables import (
     Checkpoint,
     Model,
     Run,
+    SamplingUse,
     SnapshotRow,
     TinkerSession,
     UsageRow,
 )
 from warren_gateway.tinker.paths import keys_of, name_of, session_of
 from warren_gateway.usage.counting import DAY_S
-from warren_schemas.tinker.account import GIGABYTE, StorageUsed, TokensUsed, UsageEvent
+from warren_schemas.tinker.account import (
+    GIGABYTE,
+    PromptTokens,
+    StorageUsed,
+    TokensSampled,
+    TokensTrained,
+    TokensUsed,
+    UsageEvent,
+)
 
 MOST_LISTED = 10_000
 
@@ -38,7 +48,7 @@ class Accounts:
         self._store = store
 
     async def used(self, viewer: Viewer, begin_s: float, end_s: float) -> list[UsageEvent]:
-        """By days, of the runs of the protocol's clients. Raises `TooMany`, and `StoreUnavailable`, as the others do."""
+        """By days, of the sessions of the protocol's clients and their runs. Raises `TooMany`, and `StoreUnavailable`, as the others do."""
         return await self._store.read(partial(_used, viewer, begin_s, end_s))
 
     async def stored(self, viewer: Viewer, project: str | None) -> list[StorageUsed]:
@@ -120,48 +130,75 @@ def _projects(
 
 
 def _used(viewer: Viewer, begin_s: float, end_s: float, session: Session) -> list[UsageEvent]:
+    found = [
+        *_trained(viewer, begin_s, end_s, session),
+        *_sampled(viewer, begin_s, end_s, session),
+    ]
+    projects = _projects(session, list({use.session_id or "" for use in found}))
+    events = (_event(use, projects) for use in found)
+    return sorted(events, key=lambda event: event.bucket_start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    row: UsageRow | SamplingUse
+    base_model: str
+    session_id: str | None
+    tokens: TokensUsed
+
+
+def _trained(viewer: Viewer, begin_s: float, end_s: float, session: Session) -> list[_Use]:
     query = (
-        select(UsageRow, Run, Model.base_model)
+        select(UsageRow, Run.idempotency_key, Model.base_model)
         .join(Run, col(Run.id) == col(UsageRow.run_id))
         .join(Model, col(Model.run_id) == col(Run.id))
-        .where(col(Run.idempotency_key).startswith(keys_of()))
-        .where(col(UsageRow.day) >= int(begin_s // DAY_S), col(UsageRow.day) < end_s / DAY_S)
+        .where(col(Run.idempotency_key).startswith(keys_of()), col(UsageRow.n_tokens_trained) > 0)
+        .where(*_within(UsageRow, viewer, begin_s, end_s))
     )
-    if not viewer.sees_all:
-        query = query.where(col(UsageRow.owner) == viewer.user)
     rows = session.exec(query.order_by(col(UsageRow.day)).limit(MOST_LISTED + 1)).all()
-    if len(rows) > MOST_LISTED:
-        raise TooMany(f"There is more use than {MOST_LISTED:,} rows; ask for fewer days")
-    names = {session_of(name_of(run.idempotency_key)) or "" for _, run, _ in rows}
-    projects = _projects(session, list(names))
+    _require_few(len(rows))
     return [
-        _event(row, run, base_model, projects, used)
-        for row, run, base_model in rows
-        for used in _tokens(row)
+        _Use(row, base, session_of(name_of(key)), TokensTrained(token_count=row.n_tokens_trained))
+        for row, key, base in rows
     ]
 
 
-def _tokens(row: UsageRow) -> list[TokensUsed]:
-    each = (
-        TokensUsed(type="training", token_count=row.n_tokens_trained),
-        TokensUsed(type="sampling_sample", token_count=row.n_tokens_sampled),
-    )
-    return [used for used in each if used.token_count]
+def _sampled(viewer: Viewer, begin_s: float, end_s: float, session: Session) -> list[_Use]:
+    query = select(SamplingUse).where(*_within(SamplingUse, viewer, begin_s, end_s))
+    rows = session.exec(query.order_by(col(SamplingUse.day)).limit(MOST_LISTED + 1)).all()
+    _require_few(len(rows))
+    return [_Use(row, row.base_model, row.session_id, use) for row in rows for use in _tokens(row)]
 
 
-def _event(
-    row: UsageRow, run: Run, base_model: str, projects: dict[str, str | None], used: TokensUsed
-) -> UsageEvent:
-    name = session_of(name_of(run.idempotency_key))
+def _tokens(row: SamplingUse) -> list[TokensUsed]:
+    prompt = PromptTokens(token_count=row.n_tokens_prompt)
+    sampled = TokensSampled(token_count=row.n_tokens_sampled)
+    return [used for used in (prompt, sampled) if used.token_count]
+
+
+def _within(
+    table: type[UsageRow] | type[SamplingUse], viewer: Viewer, begin_s: float, end_s: float
+) -> list[ColumnElement[bool]]:
+    days = [col(table.day) >= int(begin_s // DAY_S), col(table.day) < end_s / DAY_S]
+    return days if viewer.sees_all else [*days, col(table.owner) == viewer.user]
+
+
+def _require_few(n_rows: int) -> None:
+    if n_rows > MOST_LISTED:
+        raise TooMany(f"There is more use than {MOST_LISTED:,} rows; ask for fewer days")
+
+
+def _event(use: _Use, projects: dict[str, str | None]) -> UsageEvent:
+    row = use.row
     return UsageEvent(
         bucket_start=datetime.fromtimestamp(row.day * DAY_S, UTC),
         bucket_end=datetime.fromtimestamp((row.day + 1) * DAY_S, UTC),
-        base_model=base_model,
+        base_model=use.base_model,
         user_id=urn(row.owner),
         user_name=row.owner,
-        session_id=name,
-        project_id=projects.get(name or ""),
-        event_info=used,
+        session_id=use.session_id,
+        project_id=projects.get(use.session_id or ""),
+        event_info=use.tokens,
     )
 
 

@@ -1,8 +1,9 @@
-"""Counting what a run uses, in the transaction that makes it true.
+"""Counting what a run or a session uses, in the transaction that makes it true.
 
 Invariants
 - What is used is counted in the transaction that records what it was used for, and that one is committed
-  once (`run_leases.fence`): a message that comes twice, or is answered again after a failover, counts once.
+  once (`run_leases.fence`; a sample has one outcome): a message that comes twice, or is answered again after a
+  failover, counts once.
 - What is counted stays when the run is deleted.
 - Of recent use, half is forgotten in `HALF_LIFE_S`, whenever it is looked at.
 """
@@ -17,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Session, SQLModel, col, select
 
 from warren_gateway.store.statements import table
-from warren_gateway.store.tables import RecentUse, UsageRow
+from warren_gateway.store.tables import Model, RecentUse, SamplingUse, UsageRow
 
 DAY_S = 86_400
 HALF_LIFE_S = 86_400.0
@@ -39,12 +40,38 @@ class Used:
         return self.training_gpu_s + self.sampling_gpu_s
 
 
+@dataclass(frozen=True, slots=True)
+class SampleUse:
+    """What one sample took: all the sequences that were asked for with one prompt."""
+
+    model: str
+    """Whose weights; of no run where that is a base model."""
+    base_model: str
+    n_tokens_prompt: int
+    """Once, however many sequences follow on it."""
+    n_tokens_sampled: int
+    gpu_s: float
+
+
 _USED = table(UsageRow)
 _ADD = (
     update(_USED)
     .where(_USED.c.run_id == bindparam("its_run"), _USED.c.day == bindparam("its_day"))
     .values({f.name: _USED.c[f.name] + bindparam(f"more_{f.name}") for f in fields(Used)})
 )
+_SAMPLED = table(SamplingUse)
+_KEYS = ("session_id", "run_id", "base_model", "day")
+_ADD_SAMPLED = (
+    update(_SAMPLED)
+    .where(*(_SAMPLED.c[key] == bindparam(f"its_{key}") for key in _KEYS))
+    .values(
+        {
+            key: _SAMPLED.c[key] + bindparam(f"more_{key}")
+            for key in ("n_tokens_prompt", "n_tokens_sampled", "gpu_s")
+        }
+    )
+)
+_RUN_OF = select_rows(table(Model).c.run_id).where(table(Model).c.id == bindparam("its_model"))
 _LATELY = table(RecentUse)
 _IS_OWNERS = _LATELY.c.owner == bindparam("its_owner")
 _RECENT = select_rows(_LATELY.c.gpu_s, _LATELY.c.at_s).where(_IS_OWNERS).with_for_update()
@@ -61,6 +88,31 @@ def count(session: Session, *, run: str, owner: str, used: Used, now_s: float) -
     if not session.connection().execute(_ADD, ours).rowcount:
         _ensure(session, UsageRow(run_id=run, day=day, owner=owner))
         session.connection().execute(_ADD, ours)
+    if used.gpu_s:
+        _add_recent(session, owner, used.gpu_s, now_s)
+
+
+def count_sample(
+    session: Session, *, session_id: str, owner: str, used: SampleUse, now_s: float
+) -> None:
+    """Add what a sample took that a client of Tinker's protocol has asked for."""
+    run = session.connection().execute(_RUN_OF, {"its_model": used.model}).scalar_one_or_none()
+    row = SamplingUse(
+        session_id=session_id,
+        run_id=run or "",
+        base_model=used.base_model,
+        day=int(now_s // DAY_S),
+        owner=owner,
+    )
+    ours = {
+        **{f"its_{key}": getattr(row, key) for key in _KEYS},
+        "more_n_tokens_prompt": used.n_tokens_prompt,
+        "more_n_tokens_sampled": used.n_tokens_sampled,
+        "more_gpu_s": used.gpu_s,
+    }
+    if not session.connection().execute(_ADD_SAMPLED, ours).rowcount:
+        _ensure(session, row)
+        session.connection().execute(_ADD_SAMPLED, ours)
     if used.gpu_s:
         _add_recent(session, owner, used.gpu_s, now_s)
 

@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, cast
 
+from sqlalchemy import literal, union_all
+from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.access.caller import Caller
 from warren_gateway.access.problems import NotPermitted
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run, UsageRow
+from warren_gateway.store.tables import Run, SamplingUse, UsageRow
 from warren_gateway.usage.counting import DAY_S
 from warren_gateway.usage.stored_bytes import stored_by_run
 from warren_schemas.ids import RunId
@@ -18,11 +20,22 @@ from warren_schemas.users.usage import UsageBy, UsageView
 
 MOST_LISTED = 1000
 
+_ALL = union_all(
+    select_rows(
+        col(UsageRow.run_id), col(UsageRow.owner), col(UsageRow.day), col(UsageRow.training_gpu_s),
+        col(UsageRow.sampling_gpu_s), col(UsageRow.n_tokens_trained), col(UsageRow.n_tokens_sampled),
+        col(UsageRow.n_episodes),
+    ),
+    select_rows(
+        col(SamplingUse.run_id), col(SamplingUse.owner), col(SamplingUse.day), literal(0.0),
+        col(SamplingUse.gpu_s), literal(0), col(SamplingUse.n_tokens_sampled), literal(0),
+    ),
+).subquery().c  # fmt: skip
+"""What runs have used, and what was sampled for Tinker's clients: of an empty run where that was a base model."""
 _SUMS = tuple(
-    func.sum(column)
-    for column in (
-        col(UsageRow.training_gpu_s), col(UsageRow.sampling_gpu_s), col(UsageRow.n_tokens_trained),
-        col(UsageRow.n_tokens_sampled), col(UsageRow.n_episodes),
+    func.sum(_ALL[name])
+    for name in (
+        "training_gpu_s", "sampling_gpu_s", "n_tokens_trained", "n_tokens_sampled", "n_episodes",
     )
 )  # fmt: skip
 
@@ -43,24 +56,31 @@ class UsageReports:
 
 
 def _by_run(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:
-    rows = _sums(session, owner, since_day, col(UsageRow.run_id).desc(), col(UsageRow.owner))
+    """Who samples from another owner's run has used it; its name, and what it stores, are its owner's."""
+    rows = _sums(session, owner, since_day, _ALL.run_id.desc(), _ALL.owner)
     stored = stored_by_run(session, owner)
-    named = select(Run.id, Run.name).where(col(Run.id).in_([run for run, *_ in rows]))
-    names = dict(session.exec(named).all())
+    known = select(Run.id, Run.owner, Run.name).where(col(Run.id).in_([run for run, *_ in rows]))
+    names = {(run, of): name for run, of, name in session.exec(known)}
     return tuple(
-        _view(sums, run=RunId(run), user=user, name=names.get(run), stored=stored.get(run, 0))
+        _view(
+            sums,
+            run=RunId(run) if run else None,
+            user=user,
+            name=names.get((run, user)),
+            stored=stored.get(run, 0) if (run, user) in names else 0,
+        )
         for run, user, *sums in rows
     )
 
 
 def _by_user(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:
-    rows = _sums(session, owner, since_day, col(UsageRow.owner).asc())
+    rows = _sums(session, owner, since_day, _ALL.owner.asc())
     stored = _stored_by_user(session, owner)
     return tuple(_view(sums, user=user, stored=stored.get(user, 0)) for user, *sums in rows)
 
 
 def _by_day(owner: str | None, since_day: int, session: Session) -> tuple[UsageView, ...]:
-    rows = _sums(session, owner, since_day, col(UsageRow.day).desc())
+    rows = _sums(session, owner, since_day, _ALL.day.desc())
     return tuple(_view(sums, user=owner, day=_date(day)) for day, *sums in rows)
 
 
@@ -69,9 +89,9 @@ def _sums(
 ) -> list[tuple[Any, ...]]:
     """For each value of the keys, the first of which orders the rows: these, then `_SUMS`."""
     query: Any = cast("Any", select)(order.element, *keys, *_SUMS)
-    query = query.where(col(UsageRow.day) >= since_day)
+    query = query.where(_ALL.day >= since_day)
     if owner is not None:
-        query = query.where(col(UsageRow.owner) == owner)
+        query = query.where(_ALL.owner == owner)
     query = query.group_by(order.element, *keys).order_by(order).limit(MOST_LISTED)
     return cast("list[tuple[Any, ...]]", cast("Any", session).exec(query).all())
 

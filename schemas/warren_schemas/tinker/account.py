@@ -86,13 +86,29 @@ class UsageAsked(Lenient):
     ending_before: AwareDatetime
 
 
-class TokensUsed(Frozen):
-    type: Literal["training", "sampling_sample"]
+class TokensTrained(Frozen):
+    type: Literal["training"] = "training"
     token_count: int
 
 
+class PromptTokens(Frozen):
+    """Of what was sampled from."""
+
+    type: Literal["sampling_prefill"] = "sampling_prefill"
+    cached: Literal[False] = False
+    token_count: int
+
+
+class TokensSampled(Frozen):
+    type: Literal["sampling_sample"] = "sampling_sample"
+    token_count: int
+
+
+TokensUsed = TokensTrained | PromptTokens | TokensSampled
+
+
 class UsageEvent(Frozen):
-    """What a training run has used in a time. Nothing here costs money."""
+    """What a training run has used in a time, or a session's samplers. Nothing here costs money."""
 
     bucket_start: datetime
     bucket_end: datetime

@@ -24,7 +24,7 @@ class UsageView(Frozen):
     user: str | None = None
     """Null where it is of several."""
     run: RunId | None = None
-    """Also one that was deleted; null where it is of several."""
+    """Also one that was deleted; null where it is of several, or of a base model that Tinker's clients sampled from."""
     name: str | None = None
     """Of the run, where it is still there."""
     day: str | None = None
@@ -34,6 +34,7 @@ class UsageView(Frozen):
     n_tokens_trained: NonNegativeInt = 0
     """Tokens that a loss was computed over, each time anew."""
     n_tokens_sampled: NonNegativeInt = 0
+    """In episodes, and for Tinker's clients; by whoever has asked for them, also of another owner's run."""
     n_episodes: NonNegativeInt = 0
     """Completed ones."""
     stored_bytes: NonNegativeInt | None = None

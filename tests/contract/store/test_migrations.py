@@ -144,6 +144,7 @@ def test_a_run_that_is_paused_meanwhile_stays_so(any_new_url: str) -> None:
         )  # fmt: skip
         session.commit()
     with engine.begin() as connection:
+        connection.execute(text("DROP TABLE sampling_use"))
         connection.execute(text("ALTER TABLE run RENAME COLUMN stop_request TO wish"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0034'"))
     upgrade(engine)

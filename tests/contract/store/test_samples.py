@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import OutboxRow, TinkerSample, User
+from warren_gateway.store.tables import OutboxRow, SamplingUse, TinkerSample, User
 from warren_gateway.tinker.samples.completions import KEPT_S
 from warren_gateway.tinker.samples.rows import (
     Elsewhere,
@@ -17,6 +17,7 @@ from warren_gateway.tinker.samples.rows import (
     SampleRows,
     Taken,
 )
+from warren_gateway.usage.counting import SampleUse, recent_use
 
 NAME = "session_1:sample:0:7"
 
@@ -126,6 +127,40 @@ async def test_what_is_done_is_cancelled_no_more(stores: tuple[Store, Store]) ->
     await rows.finish(NAME, b"done")
     await rows.cancel("ann", NAME)
     assert await rows.find("ann", NAME) == b"done"
+
+
+async def test_what_a_sample_took_is_counted_once_whoever_asks_again(
+    stores: tuple[Store, Store],
+) -> None:
+    (one, _), (two, _) = map(rows_of, stores)
+    used = SampleUse("none", "tiny", n_tokens_prompt=5, n_tokens_sampled=7, gpu_s=0.5)
+    await one.add("ann", NAME, b"asked")
+    await one.lose(NAME)
+    await one.add("ann", NAME, b"asked")
+    await one.release()  # its gateway stops, and has asked the samplers
+    assert isinstance(await two.find("ann", NAME), Taken)
+    await two.finish(NAME, b"done", used)
+    await one.finish(NAME, b"late", used)
+    failed, cancelled = f"{NAME}0", f"{NAME}1"
+    await one.add("ann", failed, b"asked")
+    await one.finish(failed, FailedSample("too long", is_users=True))
+    await one.add("ann", cancelled, b"asked")
+    await one.cancel("ann", cancelled)
+    await one.finish(cancelled, b"nobody wants it", used)
+    assert await stores[0].transact(_counted) == [("session_1", "", "tiny", "ann", 5, 7, 0.5)]
+    assert await stores[0].transact(lambda s: recent_use(s, ["ann"], 0.0)) == {"ann": 0.5}
+    other = f"{NAME}2"
+    await two.add("ann", other, b"asked")
+    await two.finish(other, b"done", used)
+    [(*_, n_prompt, n_sampled, gpu_s)] = await stores[0].transact(_counted)
+    assert (n_prompt, n_sampled, gpu_s) == (10, 14, 1.0)
+
+
+def _counted(session: Session) -> list[tuple[object, ...]]:
+    rows = session.exec(select(SamplingUse)).all()
+    keys = ("session_id", "run_id", "base_model", "owner")
+    figures = ("n_tokens_prompt", "n_tokens_sampled", "gpu_s")
+    return [tuple(getattr(row, name) for name in (*keys, *figures)) for row in rows]
 
 
 def _lapse(session: Session, **values: float) -> None:

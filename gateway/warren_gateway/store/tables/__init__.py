@@ -30,7 +30,7 @@ from warren_gateway.store.tables.tinker import (
     TinkerSampler,
     TinkerSession,
 )
-from warren_gateway.store.tables.usage import RecentUse, UsageRow
+from warren_gateway.store.tables.usage import RecentUse, SamplingUse, UsageRow
 from warren_gateway.store.tables.users import ApiKey, AuditRow, User
 from warren_gateway.store.tables.workers import DrainedWorker
 
@@ -59,6 +59,7 @@ __all__ = [
     "Run",
     "RunDatasetRow",
     "SQLModel",
+    "SamplingUse",
     "SchedulerRow",
     "ServedRow",
     "ShareRow",

@@ -20,6 +20,8 @@ from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.completions import clone_of
 from warren_gateway.tinker.samples.rows import FailedSample, Sampled, SampleRows
+from warren_gateway.tinker.samples.use import use_of
+from warren_gateway.usage.counting import SampleUse
 
 log = logging.getLogger(__name__)
 
@@ -134,34 +136,38 @@ class Answering:
 
     async def _answer(self, name: str, one: Awaited, ask: Ask) -> None:
         """Where the question is lost so is the sample, and its client asks once more."""
-        one.outcome = await self._asked(ask)
+        one.outcome, used = await self._asked(ask)
         if one.outcome is not None:
             one.is_done.set()
         try:
             if one.outcome is None:
                 await self._rows.lose(name)
             else:
-                await self._rows.finish(name, one.outcome)
+                await self._rows.finish(name, one.outcome, used)
         except StoreUnavailable as error:
             log.warning("the sample %s is asked again, should it be wanted: %s", name, error)
         else:
             self._waiters.wake([clone_of(name)[0]])
 
-    async def _asked(self, ask: Ask) -> Sampled | None:
+    async def _asked(self, ask: Ask) -> tuple[Sampled | None, SampleUse | None]:
+        """The outcome, and what it took where there is an answer."""
         try:
             async with asyncio.timeout(self._questions.limits.answer_s):
                 answers = await self._answers([ask.question])
-                return ask.told(answers, await self._answers(ask.about(answers)))
+                more = await self._answers(ask.about(answers))
+                outcome = ask.told(answers, more)
         except TimeoutError:
-            return FailedSample("No sampler answered in time", is_users=False)
+            return FailedSample("No sampler answered in time", is_users=False), None
         except CantSample as error:
-            return FailedSample(f"{error}", is_users=True)
+            return FailedSample(f"{error}", is_users=True), None
         except BrokerError as error:
             log.info("a sample was lost: %s", error)
-            return None
+            return None, None
         except Exception:  # an edge: one bad sample costs no other one
             log.exception("a sample can't be told")
-            return FailedSample("Internal error of the gateway; see its log", is_users=False)
+            return FailedSample("Internal error of the gateway; see its log", is_users=False), None
+        is_failed = isinstance(outcome, FailedSample)
+        return outcome, None if is_failed else use_of(ask.question, answers, more)
 
     async def _answers(self, questions: Sequence[Question]) -> list[Answer]:
         async with AsyncExitStack() as stack:

@@ -5,6 +5,7 @@ Invariants
 - A sample without an outcome is held by one gateway at a time. Who holds it says so every few seconds; where it no
   longer does, whichever gateway is asked for the sample takes it over.
 - An outcome stays for `KEPT_S`, and what is left then is told as what was lost: its client may ask once more.
+- What a sample took is counted with its outcome, and so once, whoever has asked for it again meanwhile.
 - A sample that is cancelled has no row any more; whoever holds it sees so when it says next that it does.
 - All times are of the store's clock: those of two gateways may differ by more than `HELD_S`.
 """
@@ -25,6 +26,7 @@ from warren_gateway.store.statements import table
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample
 from warren_gateway.tinker.samples.completions import clone_of, next_completion, sweep
+from warren_gateway.usage.counting import SampleUse, count_sample
 from warren_schemas.control import RequestsAnswered
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId
@@ -39,7 +41,9 @@ _IS_LOST = (
 )
 _CHANGE = update(_SAMPLES).where(_IS_IT)
 _LOCK_OPEN = (
-    select_rows(_SAMPLES.c.sampler).where(_IS_IT, _SAMPLES.c.done_s.is_(None)).with_for_update()
+    select_rows(_SAMPLES.c.sampler, _SAMPLES.c.owner)
+    .where(_IS_IT, _SAMPLES.c.done_s.is_(None))
+    .with_for_update()
 )
 
 
@@ -110,13 +114,13 @@ class SampleRows:
             self._posted()
         return is_new
 
-    async def finish(self, name: str, outcome: Sampled) -> None:
-        """The first outcome stays. Gateways where a client waits for it are told."""
-        await self._end(name, outcome)
+    async def finish(self, name: str, outcome: Sampled, used: SampleUse | None = None) -> None:
+        """The first outcome stays, and what that one took is counted. Gateways where a client waits for it are told."""
+        await self._end(name, outcome, used)
 
-    async def _end(self, name: str, outcome: Sampled | None) -> None:
+    async def _end(self, name: str, outcome: Sampled | None, used: SampleUse | None = None) -> None:
         is_shared = not self._store.is_private
-        await self._store.transact(partial(_end, name, outcome, is_shared))
+        await self._store.transact(partial(_end, name, outcome, is_shared, used=used))
         if is_shared:
             self._posted()
 
@@ -156,11 +160,18 @@ def _add(row: TinkerSample, failed: FailedSample | None, is_shared: bool, sessio
     return is_new
 
 
-def _end(name: str, outcome: Sampled | None, is_shared: bool, session: Session) -> None:
-    sampler = session.connection().execute(_LOCK_OPEN, {"its_id": name}).scalar_one_or_none()
-    if sampler is None:
+def _end(
+    name: str,
+    outcome: Sampled | None,
+    is_shared: bool,
+    session: Session,
+    used: SampleUse | None = None,
+) -> None:
+    row = session.connection().execute(_LOCK_OPEN, {"its_id": name}).one_or_none()
+    if row is None:
         return
-    end: dict[str, object] = {"asked": None, "done_s": store_time_s(session)}
+    (sampler, owner), now_s = row, store_time_s(session)
+    end: dict[str, object] = {"asked": None, "done_s": now_s}
     end["completion"] = next_completion(session, sampler)
     if isinstance(outcome, FailedSample):
         end |= {"failure": outcome.reason, "is_users": outcome.is_users}
@@ -169,6 +180,9 @@ def _end(name: str, outcome: Sampled | None, is_shared: bool, session: Session) 
     session.connection().execute(_CHANGE, {"its_id": name, **end})
     if is_shared:
         _tell(session, name, sampler)
+    if used is not None:
+        client = sampler.partition(":")[0]
+        count_sample(session, session_id=client, owner=owner, used=used, now_s=now_s)
 
 
 def _tell(session: Session, name: str, sampler: str) -> None:

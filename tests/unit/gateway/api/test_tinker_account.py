@@ -20,6 +20,7 @@ from warren_gateway.access.key import Key
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, SnapshotRow, TinkerDownload, UsageRow
 from warren_gateway.tinker.paths import key_of
+from warren_gateway.usage.counting import SampleUse, count_sample
 from warren_schemas.files import SEAL
 from warren_schemas.http.trainable import CreateModel
 
@@ -182,6 +183,37 @@ async def test_use_and_storage_are_told_by_session_and_project(ann: Wire, sessio
     assert (await ann.get("billing/usage/checkpoints/current?project_id=q"))["data"] == []
     backwards = "starting_on=2026-01-02T00:00:00Z&ending_before=2026-01-01T00:00:00Z"
     await ann.get(f"billing/usage/events?{backwards}", status=400)
+
+
+async def test_sampling_from_another_s_run_is_used_by_who_asks(
+    gateway: Gateway, ann: Wire, bob: Wire, session: str
+) -> None:
+    theirs = await bob.session()
+
+    def count(store: Session) -> str:
+        model = store.exec(select(Model)).one()
+        used = SampleUse(model.id, "warren/tiny", 4, 6, 0.5)
+        count_sample(store, session_id=theirs, owner="bob", used=used, now_s=time.time())
+        count_sample(store, session_id=theirs, owner="bob", used=used, now_s=time.time())
+        return model.run_id
+
+    run = await gateway.store.transact(count)
+    since = "starting_on=2026-01-01T00:00:00Z&ending_before=2126-01-01T00:00:00Z"
+    used = (await bob.get(f"billing/usage/events?{since}"))["data"]
+    assert [(u["session_id"], u["event_info"]["token_count"]) for u in used] == [
+        (theirs, 8),
+        (theirs, 12),
+    ]
+    for http, user, n_trained, n_sampled in (
+        (gateway.bob, "bob", 0, 12),
+        (gateway.ann, "ann", 12, 0),
+    ):
+        async with http.get("/v1/usage?by=run") as response:
+            (row,) = (await response.json())["usage"]
+        assert (row["run"], row["user"]) == (run, user)
+        assert (row["name"] is None) is (user == "bob")
+        assert bool(row["stored_bytes"]) is (user == "ann")
+        assert (row["n_tokens_trained"], row["n_tokens_sampled"]) == (n_trained, n_sampled)
 
 
 async def test_another_tenant_sees_and_downloads_nothing_of_it(bob: Wire, session: str) -> None:
