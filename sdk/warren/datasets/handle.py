@@ -118,7 +118,7 @@ class Datasets:
         kind: DatasetKind | None = None,
         reconnect_s: float = RECONNECT_S,
     ) -> Dataset:
-        """Upload a file (JSON lines or parquet) as the split `train`, or each file of a folder as a split.
+        """Upload a file (JSON lines, parquet or OpenEnv's TrainingTraces) as the split `train`, or each file of a folder as a split.
 
         Every row is checked here first: `ConfigurationError` says which line is wrong and why. `kind` is told by
         the first row unless it is given. The same files again give the same version; an interrupted upload is resumed.

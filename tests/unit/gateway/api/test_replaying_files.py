@@ -51,7 +51,7 @@ async def uploaded(
     return await client.datasets.upload(path, "monday")
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "traces.jsonl"])
 async def test_an_export_is_uploaded_and_replayed(
     client: warren.Client, run: RunId, tmp_path: Path, ending: str
 ) -> None:

@@ -274,6 +274,26 @@ def read_rows(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+async def test_an_export_as_traces_tells_what_it_leaves_out(
+    gateway: Gateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await gateway.submit()
+    whole, lost = items(run, 2)
+    failed = make_failed_episode(envelope=lost.envelope, spec=lost.spec)
+    await record(gateway, run, [whole, failed])
+    await decided(gateway, run, GROUP, [Position(0), Position(0, 1)])
+    await has_read(gateway, run, 1)
+    here = GatewayOption(gateway.url, gateway.ann.headers["Authorization"].removeprefix("Bearer "))
+    path = tmp_path / "all.traces.jsonl"
+    await asyncio.to_thread(show.trajectories, run, to=path, gateway=here)
+    assert capsys.readouterr().out.splitlines() == [
+        f"1 trajectories of {run} lie in {path}",
+        "1 are left out: they failed, or have no turn that a trace takes.",
+    ]
+    (trace,) = read_rows(path)
+    assert trace.keys() == {"schema_version", "turns"}
+
+
 async def test_an_export_needs_an_ending_that_is_known(tmp_path: Path) -> None:
     async def nothing() -> AsyncGenerator[warren.TrajectoryView]:
         return
