@@ -23,12 +23,12 @@ _MOST_TOLD = 3
 
 
 def is_trace(line: bytes) -> bool:
-    """Whether this is a TrainingTrace, right or wrong, and no other row."""
+    """Whether this is a TrainingTrace, right or wrong, and no row of another kind."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(found, dict) and {"schema_version", "turns"} == set(cast("Row", found))
+    return isinstance(found, dict) and {"schema_version", "turns"} <= set(cast("Row", found))
 
 
 def row_of_trace(line: bytes, number: int) -> Row:

@@ -50,6 +50,17 @@ def test_what_was_truncated_without_its_masks_is_not_trained_on() -> None:
     assert "does not tell which tokens were left" in outcome.reason
 
 
+def test_what_was_sampled_greedily_is_demonstrated_or_not_trained_on() -> None:
+    greedy = Sampling(temperature=0)
+    outcome = as_trainable(make_episode_ended(spec=make_spec(sampling=greedy))).outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.retryable) == (FailureKind.INVALID_REQUEST, False)
+    assert "sampled at temperature 0" in outcome.reason
+    spec = make_spec(sampling=greedy, purpose=EpisodePurpose.DEMONSTRATE)
+    item = make_episode_ended(spec=spec)
+    assert as_trainable(item) is item
+
+
 def test_truncated_episodes_are_used_with_their_masks_and_where_nobody_needs_them() -> None:
     plain = make_transcript().tokens
     sets = [plain.ids_T[i : i + 1] if plain.mask_T[i] else plain.ids_T[:0] for i in range(6)]

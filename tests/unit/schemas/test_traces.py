@@ -253,6 +253,11 @@ def test_what_is_none_is_refused_with_its_line(
     assert reason in str(refused.value)
 
 
+def test_a_first_line_with_a_key_too_many_is_a_wrong_trace_and_no_task(tmp_path: Path) -> None:
+    with pytest.raises(warren.ConfigurationError, match="line 1: reward: unknown key"):
+        read(tmp_path, trace(ONE) | {"reward": 1.0})
+
+
 def test_a_row_among_traces_is_refused_and_traces_may_be_tasks(tmp_path: Path) -> None:
     with pytest.raises(warren.ConfigurationError, match="line 2: turns: missing; prompt: unknown"):
         read(tmp_path, trace(ONE), {"prompt": "a"})

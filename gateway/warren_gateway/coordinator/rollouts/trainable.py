@@ -6,6 +6,7 @@ failed, and its run ends with the reason. Evaluation has no use for logprobs.
 - Trainers compute logprobs of text alone; the tokens of an image mean nothing without it.
 - What was sampled from a part of the vocabulary has another distribution than the model's. Its
   episode must tell what was left to sample from.
+- Greedy sampling has no distribution at all. No run trains on it, but a file may hold such episodes.
 - Ids of another vocabulary stand for other texts, so none is trained on: its run ends.
 """
 
@@ -19,6 +20,10 @@ _HAS_NO_MASK = (
     "the episode was sampled with top_p, top_k or min_p and does not tell which tokens were left, so"
     " the trainer can't compute its logprobs; record it anew, with samplers of this version"
 )
+_IS_GREEDY = (
+    "the episode was sampled at temperature 0, which leaves nothing to compare its logprobs with; fine-tune on"
+    " it (sft), or record it above 0"
+)
 
 
 def as_trainable(item: EpisodeEnded) -> EpisodeEnded:
@@ -28,13 +33,19 @@ def as_trainable(item: EpisodeEnded) -> EpisodeEnded:
     branches = item.transcript.branches
     if any(message.images for branch in branches for message in branch.messages):
         return _failed(item, FailureKind.IMAGES_UNSUPPORTED, _HAS_IMAGES)
+    if _is_trained(item) and item.spec.sampling.temperature == 0:
+        return _failed(item, FailureKind.INVALID_REQUEST, _IS_GREEDY)
     if _lacks_mask(item):
         return _failed(item, FailureKind.INVALID_REQUEST, _HAS_NO_MASK)
     return item
 
 
+def _is_trained(item: EpisodeEnded) -> bool:
+    return item.spec.purpose is EpisodePurpose.TRAIN
+
+
 def _lacks_mask(item: EpisodeEnded) -> bool:
-    is_truncated = item.spec.purpose is EpisodePurpose.TRAIN and item.spec.sampling.is_truncated
+    is_truncated = _is_trained(item) and item.spec.sampling.is_truncated
     sequences = item.transcript.sequences
     return is_truncated and not all(t.has_every_mask for t in sequences if t.n_sampled)
 
