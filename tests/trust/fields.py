@@ -7,6 +7,7 @@ model, a run. Choices from a list and numbers can't.
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import isabstract
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
@@ -37,6 +38,7 @@ def _environments() -> list[type[Env[Any]]]:
         for module in modules
         for value in vars(module).values()
         if isinstance(value, type)
+        and not isabstract(value)
         and issubclass(value, Env)
         and value.__module__ == module.__name__
     ]

@@ -3,6 +3,13 @@
 from collections.abc import Mapping
 
 SHOWN = "shown to the policy or to its owner, and to nobody else"
+_TEXT: Mapping[str, str] = {
+    "tag": "compared with what the policy said",
+    "pattern": "compared with what the policy said, by RE2, in time proportional to it",
+    "given": "said to the game, which gets what the policy says anyway",
+    "template": SHOWN,
+}
+"""Of `text`, in each of the environments that have it."""
 HARMLESS_IN_PACKAGES: Mapping[str, str] = {
     "environments.config.gem.env": "an id in the package's registry; families that read files or run code are refused",
     "environments.config.gem.arguments": "of the constructor that is registered; none of them names a file",
@@ -26,4 +33,9 @@ HARMLESS_IN_PACKAGES: Mapping[str, str] = {
     "environments.config.inspect_ai.weights": "compared with the names of the scores",
     "environments.config.inspect_ai.models": "names of the task's roles: letters, digits, _ and -",
     "environments.config.inspect_ai.models.model": "sent to the owner's service, which the operator lists, as it is",
+    **{
+        f"environments.config.{name}.text.{key}": why
+        for name in ("gymnasium",)
+        for key, why in _TEXT.items()
+    },
 }

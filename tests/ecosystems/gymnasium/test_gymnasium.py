@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
 ROOT = Path(__file__).parents[3]
 CLASS = "warren_env_worker.environments.gymnasium.environment:Gymnasium"
 LAKE: dict[str, Any] = {"env": "FrozenLake-v1", "arguments": {"is_slippery": False}}
+TAXI = ("south", "north", "east", "west", "pickup", "dropoff")
 TO_THE_GOAL = ("down", "down", "right", "right", "down", "right")
 
 
@@ -92,6 +93,55 @@ async def test_what_is_no_action_is_told_and_changes_nothing(host: Host) -> None
     assert right.metrics == {"steps": 1.0, "invalid_actions": 2.0}
 
 
+async def test_an_action_in_numbers(host: Host) -> None:
+    first, wrong, far, right = await shown(
+        episode(host, env="Pendulum-v1"), "push", "<action>2.5</action>", "I push.\n-1.5"
+    )
+    assert "as <action>NUMBER</action>. An action is a number from -2 to 2." in first.messages[0][1]
+    assert last_text(wrong) == "That is no action. An action is a number from -2 to 2."
+    assert last_text(far) == "That is out of range. An action is a number from -2 to 2."
+    assert right.reward is not None
+    assert right.reward < 0
+    assert right.metrics == {"steps": 1.0, "invalid_actions": 2.0}
+
+
+async def test_a_config_chooses_how_actions_are_read_and_what_follows_without_one(
+    host: Host,
+) -> None:
+    text = {"tag": "move", "invalid": {"reward": -0.5, "most": 1}}
+    first, right, none, last = await shown(
+        episode(host, **LAKE, text=text), "<move>down</move> or up", "<action>up</action>", "up"
+    )
+    assert "as <move>NAME</move>. Actions: left, down, right, up." in first.messages[0][1]
+    assert last_text(right).endswith("SFFF\n[F]HFH\nFFFH\nHFFG")
+    assert last_text(none) == "There is no action in that: expected it between <move> and </move>."
+    assert (right.reward, none.reward, none.is_over) == (0.0, -0.5, False)
+    assert (last.reward, last.is_over, last.is_truncated) == (-0.5, True, False)
+    assert last.metrics == {"steps": 1.0, "invalid_actions": 2.0}
+
+
+async def test_a_pattern_reads_the_action(host: Host) -> None:
+    text = {"pattern": r"(?s).*MOVE: *(\w+)"}
+    _, turn = await shown(episode(host, **LAKE, text=text), "MOVE: up\nMOVE:down, I think")
+    assert last_text(turn).endswith("SFFF\n[F]HFH\nFFFH\nHFFG")
+
+
+async def test_a_template_with_a_history_begins_each_turn_anew(host: Host) -> None:
+    text = {"template": "{history}\nTurn {turn} of {admissible}:\n{observation}", "history": 1}
+    first, turn, none = await shown(episode(host, env="Taxi-v4", text=text), "2", "fly")
+    assert last_text(first).startswith("(none)\nTurn 1 of ")
+    board = last_text(first).partition(":\n")[2]
+    assert last_text(turn).startswith(f"[1] {board}\n[1] > 2\nTurn 2 of ")
+    assert (first.after, turn.after, none.after) == (None, 0, 0)
+    now = last_text(turn).partition("\nTurn 2 of ")[2].partition(":\n")[2]
+    assert last_text(none).endswith(
+        f"There is no such action. Say one of: {', '.join(TAXI)}\n\n{now}"
+    )
+    masked = last_text(first).partition("of ")[2].partition(":")[0].split(", ")
+    assert 0 < len(masked) < len(TAXI)
+    assert set(masked) < set(TAXI)
+
+
 async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
     lake = {"env": "FrozenLake-v1"}
     refused: tuple[tuple[dict[str, Any], str], ...] = (
@@ -100,7 +150,7 @@ async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
         (lake | {"arguments": {"is_slipery": True}}, "is_slipery"),
         (lake | {"arguments": {"render_mode": "human"}}, "leave it out"),
         (lake | {"actions": ["a", "b"]}, "actions names 2"),
-        ({"env": "Pendulum-v1"}, "only a choice among some can be said in words"),
+        (lake | {"text": {"tag": "a b"}}, "text.tag: expected text that matches"),
     )
     for config, reason in refused:
         answer = await episode(host, seed=1, **config).reset()

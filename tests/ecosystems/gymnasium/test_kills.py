@@ -1,6 +1,7 @@
 """Env workers and processes of `gymnasium` that are killed while episodes and a run are at it: no group is lost."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ecosystems.gymnasium.test_gymnasium import CLASS, LAKE, TO_THE_GOAL, installed
@@ -11,6 +12,7 @@ from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 __all__ = ["installed"]
+ANEW = {"template": "{history}\n{observation}", "history": 1, "invalid": {"reward": -1.0}}
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
@@ -24,6 +26,9 @@ async def test_a_killed_env_worker_costs_nothing(
 
 
 @pytest.mark.shows("Gymnasium", "evaluation", "crash and replay")
+@pytest.mark.parametrize("config", [LAKE, LAKE | {"text": ANEW}])
 @several_waits
-async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
-    await WholeRun("gymnasium", CLASS, LAKE).play(tmp_path, kill_foreign_processes)
+async def test_processes_that_are_killed_in_a_run_cost_no_group(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    await WholeRun("gymnasium", CLASS, config).play(tmp_path, kill_foreign_processes)

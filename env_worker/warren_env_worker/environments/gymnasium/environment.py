@@ -1,4 +1,4 @@
-"""Environments of Gymnasium and MiniGrid: what they show is text, and the policy says an action by its name.
+"""Environments of Gymnasium and MiniGrid: what they show is text, and the policy says an action by its name or in numbers.
 
     environments:
       - name: gymnasium
@@ -13,22 +13,26 @@ Metrics: `steps` that were taken; `invalid_actions`, which the policy is told of
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import JsonValue
 
-from warren.environment import ConfigError, Context, Env, Limits, StepResult
-from warren_env_worker.foreign.episode import ForeignEpisode
-from warren_env_worker.foreign.package import package
+from warren.environment import ConfigError, Context, Limits
+from warren_env_worker.environments.gymnasium.spaces import SPACE, Choice, Space
+from warren_env_worker.environments.text.environment import TextEnv
+from warren_env_worker.environments.text.settings import TextSettings
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,127}(/[\w.-]{1,127})?", re.ASCII)
 """No `module:Name`, which would import the module."""
-_HOW = "Say one action in each turn, as <action>NAME</action>. Actions: {}."
 
 
-class Gymnasium(Env):
+class Gymnasium(TextEnv):
     name = "gymnasium"
     version = "1"
     limits = Limits(reset_s=120.0, step_s=60.0)
+    form = "marked"
+    counted = ("steps", "invalid_actions")
+    tells_admissible = True
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class Gymnasium(Env):
         arguments: Mapping[str, JsonValue] | None = None,
         actions: tuple[str, ...] = (),
         system_prompt: str | None = None,
+        text: TextSettings | None = None,
     ) -> None:
         """The environment's id, and what `gymnasium.make` gets besides. `actions` names the actions in their
         order, where Warren or the package has no better names than numbers. `system_prompt` goes before the
@@ -48,41 +53,26 @@ class Gymnasium(Env):
         self.env = env
         self.arguments = dict(arguments or {})
         self.actions = list(actions)
-        self.preface = system_prompt
-        self.episode: ForeignEpisode | None = None
-        self.counts = {"steps": 0.0, "invalid_actions": 0.0}
+        super().__init__(text, system_prompt)
 
-    async def reset(self, task: None, ctx: Context) -> str:
-        made: dict[str, object] = {
+    def made(self, task: None, ctx: Context) -> Mapping[str, object]:
+        return {
             "env": self.env,
             "arguments": self.arguments,
             "seed": ctx.seed,
             "names": self.actions,
         }
-        self.episode = ForeignEpisode(package("gymnasium", "gymnasium_episode.py"), made)
-        answer = await self.episode.begin()
-        self.actions = answer["actions"]
-        return answer["shown"]
 
-    def system_prompt(self) -> str:
-        how = _HOW.format(", ".join(self.actions))
-        return f"{self.preface}\n\n{how}" if self.preface else how
+    def begun(self, answer: Mapping[str, Any]) -> None:
+        self.space: Space = SPACE.validate_python(answer["space"])
+        self.blank = self.space.blank()
+        if self.wants_admissible and not isinstance(self.space, Choice):
+            raise ConfigError(
+                "text.template: what is {admissible} is told where an action is one of some"
+            )
 
-    async def step(self, action: str) -> StepResult:
-        assert self.episode is not None  # `reset` comes first
-        answer = await self.episode.step(action)
-        if not answer["is_valid"]:
-            self.counts["invalid_actions"] += 1
-            return StepResult(answer["shown"], metrics=dict(self.counts))
-        self.counts["steps"] += 1
-        return StepResult(
-            answer["shown"],
-            answer["reward"],
-            answer["done"],
-            answer["truncated"],
-            metrics=dict(self.counts),
-        )
+    def how(self) -> str:
+        return f"{super().how()} {self.space.told()}"
 
-    async def close(self) -> None:
-        if self.episode is not None:
-            self.episode.close()
+    def read(self, said: str) -> object:
+        return self.space.read(said)
