@@ -35,7 +35,7 @@ HARMLESS_IN_PACKAGES: Mapping[str, str] = {
     "environments.config.inspect_ai.models.model": "sent to the owner's service, which the operator lists, as it is",
     **{
         f"environments.config.{name}.text.{key}": why
-        for name in ("gymnasium",)
+        for name in ("alfworld", "gem", "gymnasium", "textarena", "textworld")
         for key, why in _TEXT.items()
     },
 }

@@ -136,6 +136,23 @@ async def test_what_is_no_command_changes_nothing_and_what_would_be_one_is_liste
     assert answers[-1].metrics == {"won": 0.0, "steps": 1.0, "invalid_commands": len(UNHEARD)}
 
 
+async def test_a_config_chooses_how_commands_are_read_shown_and_demonstrated(host: Host) -> None:
+    text = {"tag": "do", "template": "{first}\n\n{history}\n{observation}", "history": 1}
+    of = demonstration("alfworld", **played(0, text=text))
+    first, *turns = await won(Player(host, of))
+    assert first.demonstration is not None
+    assert first.demonstration.startswith("<do>")
+    assert turns[-1].metrics == {"won": 1.0, "steps": len(turns), "invalid_commands": 0.0}
+    task = last_text(first).partition("\n\n(none)\n")[0]
+    assert "Your task is to: " in task
+    assert last_text(turns[1]).startswith(f"{task}\n\n[2] ")
+    assert {turn.after for turn in turns[:-1]} == {0}
+    unreadable = demonstration("alfworld", **played(0, text={"pattern": "do (.*)"}))
+    refused = await Player(host, unreadable).reset()
+    assert isinstance(refused, Refused)
+    assert "the expert can't write what a pattern reads" in refused.reason
+
+
 async def test_a_run_of_some_types_plays_the_same_games_of_these(host: Host) -> None:
     all_types = await shown(episode(host, 9))
     of_heating = await shown(episode(host, 1, task_types=["pick_heat_then_place_in_recep"]))

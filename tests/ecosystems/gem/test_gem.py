@@ -133,6 +133,22 @@ async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
         assert reason in answer.reason
 
 
+async def test_a_config_chooses_how_the_action_is_read_and_the_game_gets_it_in_a_box(
+    host: Host,
+) -> None:
+    text = {"pattern": r"(?s).*GUESS (\d+)", "template": "{history}\n{observation}", "history": 3}
+    first, none, guess = await shown(
+        episode(host, NUMBER, text=text), "It is 3.", "GUESS 4, no, GUESS 3"
+    )
+    assert [role for role, *_ in first.messages] == ["user"]
+    assert last_text(none).startswith("[1] You are playing")
+    assert r"expected what matches (?s).*GUESS (\d+)." in last_text(none)
+    assert "[1] > (none)" in last_text(guess)
+    assert "you guessed 3" in last_text(guess)
+    assert (none.after, guess.after) == (0, 0)
+    assert (none.reward, guess.metrics) == (None, {"invalid_actions": 1.0})
+
+
 @pytest.mark.shows("GEM", "crash and replay", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     undisturbed = await shown(episode(host, "game:Minesweeper-v0-hard", 3), *DIGS)

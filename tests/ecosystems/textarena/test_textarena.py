@@ -73,6 +73,31 @@ async def test_the_seed_decides_the_task(host: Host) -> None:
     assert len(set(lengths.values())) > 1
 
 
+async def test_a_config_chooses_how_the_move_is_read_and_the_game_gets_it_in_brackets(
+    host: Host,
+) -> None:
+    text = {"tag": "guess", "invalid": {"reward": -1.0}, "template": "Turn {turn}: {observation}"}
+    player = game(host, text=text)
+    first, none, right, again = [
+        await player.reset(),
+        *[
+            await player.step(said)
+            for said in ("[3]", "<guess>3</guess> or [4]", "<guess>3</guess>")
+        ],
+    ]
+    assert isinstance(first, Observed)
+    assert first.messages[0][1] == "Say one action in each turn, as <guess>ACTION</guess>."
+    assert first.messages[1][1].startswith("Turn 1: ")
+    assert isinstance(none, Observed)
+    told = "There is no action in that: expected it between <guess> and </guess>."
+    assert none.messages[0][1] == f"Turn 2: {told}"
+    assert (none.reward, none.metrics) == (-1.0, {"invalid_actions": 1.0})
+    assert isinstance(right, Observed)
+    assert right.messages[0][1].startswith("Turn 3: [GAME] The target number is ")
+    assert isinstance(again, Observed)
+    assert "has already guessed the number" in again.messages[0][1]
+
+
 @pytest.mark.shows("TextArena", "crash and replay", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     undisturbed = await played(game(host))

@@ -141,6 +141,20 @@ async def test_what_the_game_may_not_hear_is_told_and_changes_nothing(host: Host
     assert "You are carrying nothing" in last_text(answers[-1])
 
 
+async def test_a_config_chooses_how_commands_are_read_and_what_is_shown(host: Host) -> None:
+    text = {"action": "boxed", "template": "{observation}\n\nCan do: {admissible}"}
+    first, none, right = await shown(
+        episode(host, text=text, **SIMPLE), "inventory", "I \\boxed{inventory}"
+    )
+    assert first.messages[0][1].endswith("Say one command in each turn, as \\boxed{COMMAND}.")
+    can_do = last_text(first).partition("\n\nCan do: ")[2]
+    assert "look" in can_do.split(", ")
+    assert last_text(none) == (
+        f"There is no command in that: expected it in \\boxed{{}}.\n\nCan do: {can_do}"
+    )
+    assert last_text(right) == f"You are carrying nothing.\n\nCan do: {can_do}"
+
+
 async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
     coins: dict[str, Any] = {"challenge": "tw-coin_collector"}
     refused: tuple[tuple[dict[str, Any], str], ...] = (

@@ -16,14 +16,15 @@ Metrics: `won`; `steps` that were taken; `invalid_commands`, at which nothing ha
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 from pydantic import PositiveInt
 
-from warren.environment import ConfigError, Context, Env, Limits, StepResult
-from warren_env_worker.foreign.episode import ForeignEpisode
-from warren_env_worker.foreign.package import package
+from warren.environment import ConfigError, Context, Limits
+from warren_env_worker.environments.text.environment import TextEnv
+from warren_env_worker.environments.text.forms import written
+from warren_env_worker.environments.text.settings import TextSettings
 
 TaskType = Literal[
     "pick_and_place_simple",
@@ -38,8 +39,8 @@ TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 SPLIT_SIZES = {"train": 3553, "valid_seen": 140, "valid_unseen": 134}
 """How many games the data of ALFWorld has."""
 MAX_GAMES = 1_000_000
-HOW = """\
-You do a household task in a room, by commands. Say one command in each turn, as <action>COMMAND</action>. The commands are:
+MAX_COMMAND_CHARS = 100
+COMMANDS = """\
 look
 inventory
 go to RECEPTACLE
@@ -56,11 +57,17 @@ slice OBJECT with OBJECT
 Call things as you are shown them, with their numbers: take apple 1 from fridge 1."""
 
 
-class AlfWorld(Env[int]):
+class AlfWorld(TextEnv[int]):
     name = "alfworld"
     version = "1"
     splits = ("train", "valid_seen", "valid_unseen")
     limits = Limits(reset_s=120.0, step_s=60.0)
+    form = "marked"
+    word = "command"
+    blank = "COMMAND"
+    counted = ("won", "steps", "invalid_commands")
+    invalid_reward = 0.0
+    tells_admissible = True
 
     def __init__(
         self,
@@ -68,6 +75,7 @@ class AlfWorld(Env[int]):
         task_types: Sequence[TaskType] = TASK_TYPES,
         list_commands: bool = False,
         system_prompt: str | None = None,
+        text: TextSettings | None = None,
     ) -> None:
         """`games` is how many a split has, of all types: without it, as many as in ALFWorld's data. Of them, those of
         `task_types` are played. `list_commands` shows what would do something. `system_prompt` goes before the sentence
@@ -77,10 +85,7 @@ class AlfWorld(Env[int]):
             raise ConfigError(f"games: expected from 1 to {MAX_GAMES:,}")
         self.games = games
         self.task_types = frozenset(task_types)
-        self.list_commands = list_commands
-        self.preface = system_prompt
-        self.episode: ForeignEpisode | None = None
-        self.counts = {"won": 0.0, "steps": 0.0, "invalid_commands": 0.0}
+        super().__init__(text, system_prompt, lists=list_commands)
 
     def tasks(self, split: str) -> Sequence[int]:
         if split not in SPLIT_SIZES:
@@ -95,35 +100,29 @@ class AlfWorld(Env[int]):
         """By its number among the games of all types."""
         return f"{type_of(task)}/{task}"
 
-    def system_prompt(self) -> str:
-        return f"{self.preface}\n\n{HOW}" if self.preface else HOW
+    def how(self) -> str:
+        acts = super().how()
+        return (
+            f"You do a household task in a room, by commands. {acts} The commands are:\n{COMMANDS}"
+        )
 
-    async def reset(self, task: int, ctx: Context) -> str:
+    def made(self, task: int, ctx: Context) -> Mapping[str, object]:
         self.category = type_of(task)
-        made = {"split": ctx.split, "number": task, "lists_commands": self.list_commands}
-        self.episode = ForeignEpisode(package("alfworld", "alfworld_episode.py"), made)
-        return (await self.episode.begin())["shown"]
+        return {"split": ctx.split, "number": task, "tells_admissible": self.wants_admissible}
 
-    async def step(self, action: str) -> StepResult:
-        answer = await self._playing.step(action)
-        self.counts["steps" if answer["is_valid"] else "invalid_commands"] += 1
-        won = bool(answer["won"])
-        self.counts["won"] = float(won)
-        return StepResult(answer["shown"], float(won), won, metrics=dict(self.counts))
+    def read(self, said: str) -> str:
+        """As the game spells it; whether it is one of the game's commands, the game knows."""
+        return " ".join(said[:MAX_COMMAND_CHARS].split()).strip("`'\"*> .").lower()
 
     async def demonstrate(self, rng: random.Random) -> str:
         """What leads to the end from here, said by who knows where everything lies."""
-        answer = await self._playing.step(None)
-        return f"<action>{answer['command']}</action>"
-
-    async def close(self) -> None:
-        if self.episode is not None:
-            self.episode.close()
-
-    @property
-    def _playing(self) -> ForeignEpisode:
-        assert self.episode is not None  # `reset` comes first
-        return self.episode
+        answer = await self.playing.step(None)
+        shown = written(answer["command"], self.reads)
+        if shown is None:
+            raise ConfigError(
+                "text.pattern: the expert can't write what a pattern reads; choose a tag, say, or leave out sft"
+            )
+        return shown
 
 
 def type_of(number: int) -> TaskType:

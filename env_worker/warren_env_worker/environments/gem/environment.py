@@ -17,50 +17,37 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from warren.environment import ConfigError, Context, Env, Limits, StepResult
+from warren.environment import ConfigError, Context, Limits
 from warren_env_worker.environments.reasoning_gym import UNFIT
 from warren_env_worker.environments.reasoning_gym_answers import runs_answers
-from warren_env_worker.foreign.episode import ForeignEpisode
-from warren_env_worker.foreign.package import package
+from warren_env_worker.environments.text.environment import TextEnv
+from warren_env_worker.environments.text.settings import TextSettings
 
 _ID = re.compile(r"([a-z]{1,16}):([A-Za-z0-9][\w.-]{0,127})", re.ASCII)
 
 
-class Gem(Env):
+class Gem(TextEnv):
     name = "gem"
     version = "1"
     limits = Limits(reset_s=120.0, step_s=60.0)
+    given = r"\boxed{{{action}}}"
 
     def __init__(
         self,
         env: str,
         arguments: Mapping[str, JsonValue] | None = None,
         system_prompt: str | None = None,
+        text: TextSettings | None = None,
     ) -> None:
         """The environment's id, and what `gem.make` gets besides."""
         _require_playable(env)
         self.env = env
         self.arguments = dict(arguments or {})
-        self.preface = system_prompt
         self.category = env
-        self.episode: ForeignEpisode | None = None
+        super().__init__(text, system_prompt)
 
-    async def reset(self, task: None, ctx: Context) -> str:
-        made = {"env": self.env, "arguments": self.arguments, "seed": ctx.seed}
-        self.episode = ForeignEpisode(package("gem", "gem_episode.py"), made)
-        return (await self.episode.begin())["shown"]
-
-    def system_prompt(self) -> str | None:
-        return self.preface
-
-    async def step(self, action: str) -> StepResult:
-        assert self.episode is not None  # `reset` comes first
-        answer = await self.episode.step(action)
-        return StepResult(answer["shown"], answer["reward"], answer["done"], answer["truncated"])
-
-    async def close(self) -> None:
-        if self.episode is not None:
-            self.episode.close()
+    def made(self, task: None, ctx: Context) -> Mapping[str, object]:
+        return {"env": self.env, "arguments": self.arguments, "seed": ctx.seed}
 
 
 def _require_playable(env: str) -> None:

@@ -17,21 +17,26 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
-from warren.environment import ConfigError, Context, Env, Limits, StepResult
+from warren.environment import ConfigError, Context, Limits
 from warren.settings import warren_home
-from warren_env_worker.foreign.episode import ForeignEpisode
-from warren_env_worker.foreign.package import package
+from warren_env_worker.environments.text.environment import NoAction, TextEnv
+from warren_env_worker.environments.text.settings import TextSettings
+from warren_env_worker.environments.textworld.commands import command_in
 
 MAX_GAMES = 1_000_000
 Setting = str | int | bool
 _NAME = re.compile(r"[a-z][\w-]{0,63}", re.ASCII)
-_HOW = "You play a text adventure. Say one command in each turn, as <action>COMMAND</action>."
 
 
-class TextWorld(Env[int]):
+class TextWorld(TextEnv[int]):
     name = "textworld"
     version = "1"
     limits = Limits(reset_s=600.0, step_s=60.0)
+    form = "marked"
+    word = "command"
+    blank = "COMMAND"
+    counted = ("won", "steps", "invalid_commands")
+    tells_admissible = True
 
     def __init__(
         self,
@@ -41,6 +46,7 @@ class TextWorld(Env[int]):
         games: int = 100,
         list_commands: bool = False,
         system_prompt: str | None = None,
+        text: TextSettings | None = None,
     ) -> None:
         """What `tw-make CHALLENGE` gets, `split_settings` only for one of the run's splits, and how many games a
         split has. `list_commands` shows what would do something. `system_prompt` goes before the sentence that says
@@ -55,44 +61,29 @@ class TextWorld(Env[int]):
         _require_names({name for of in (self.settings, *self.of_split.values()) for name in of})
         self.challenge = challenge
         self.games = games
-        self.list_commands = list_commands
-        self.preface = system_prompt
         self.category = challenge
-        self.episode: ForeignEpisode | None = None
-        self.counts = {"won": 0.0, "steps": 0.0, "invalid_commands": 0.0}
+        super().__init__(text, system_prompt, lists=list_commands)
 
     def tasks(self, split: str) -> Sequence[int]:
         return range(self.games)
 
-    def system_prompt(self) -> str:
-        return f"{self.preface}\n\n{_HOW}" if self.preface else _HOW
+    def how(self) -> str:
+        return f"You play a text adventure. {super().how()}"
 
-    async def reset(self, task: int, ctx: Context) -> str:
-        made: dict[str, object] = {
+    def made(self, task: int, ctx: Context) -> Mapping[str, object]:
+        return {
             "challenge": self.challenge,
             "settings": {**self.settings, **self.of_split.get(ctx.split, {})},
             "seed": _seed(ctx.split, task),
             "games": str(warren_home() / "games" / "textworld"),
-            "lists_commands": self.list_commands,
+            "tells_admissible": self.wants_admissible,
         }
-        self.episode = ForeignEpisode(package("textworld", "textworld_episode.py"), made)
-        return (await self.episode.begin())["shown"]
 
-    async def step(self, action: str) -> StepResult:
-        assert self.episode is not None  # `reset` comes first
-        answer = await self.episode.step(action)
-        if not answer["is_valid"]:
-            self.counts["invalid_commands"] += 1
-            return StepResult(answer["shown"], metrics=dict(self.counts))
-        self.counts["steps"] += 1
-        self.counts["won"] = float(answer["won"])
-        return StepResult(
-            answer["shown"], answer["reward"], answer["done"], metrics=dict(self.counts)
-        )
-
-    async def close(self) -> None:
-        if self.episode is not None:
-            self.episode.close()
+    def read(self, said: str) -> str:
+        command = command_in(said)
+        if command is None:
+            raise NoAction("That is no command of this game.")
+        return command
 
 
 def _seed(split: str, number: int) -> int:

@@ -19,41 +19,34 @@ Demangler: Any = importlib.import_module(
     "alfworld.agents.environment.alfred_tw_env"
 ).AlfredDemangler
 
-MAX_COMMAND_CHARS = 100
 GOAL = "UNKNOWN GOAL"
 """Stands in the package's grammar for what is to be done."""
 NOTHING = "Nothing happens."
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
 _BANNER = re.compile(r"\A-= Welcome to [^\n]* =-\s*")
 
 
 class Episode:
-    def make(self, split: str, number: int, lists_commands: bool) -> None:
+    def make(self, split: str, number: int, tells_admissible: bool) -> None:
         self._game = games.game(split, number)
-        self._lists_commands = lists_commands
+        self._tells_admissible = tells_admissible
 
     def begin(self) -> dict[str, Any]:
         asked = textworld.EnvInfos(won=True, admissible_commands=True)
         self._env: Any = Demangler(PddlEnv(asked), shuffle=False)
         self._env.load(loaded(self._game))
         self._state: Any = self._env.reset()
-        shown = _BANNER.sub("", self._state.feedback)
-        return {"shown": self._with_commands(shown)}
+        return self._told(_BANNER.sub("", self._state.feedback))
 
-    def step(self, words: str | None) -> dict[str, Any]:
+    def step(self, command: str | None) -> dict[str, Any]:
         """None asks for the command that the expert would say next."""
-        if words is None:
+        if command is None:
             return {"command": self._shown_by_the_expert()}
-        command = command_of(words)
         is_valid = command in self._state["admissible_commands"]
         if is_valid:
             self._state, _, _ = self._env.step(command)
-        shown = self._state.feedback if is_valid else NOTHING
-        return {
-            "shown": self._with_commands(shown),
-            "is_valid": is_valid,
-            "won": bool(self._state["won"]),
-        }
+        won = bool(self._state["won"])
+        told = self._told(self._state.feedback if is_valid else NOTHING)
+        return {**told, "is_valid": is_valid, "won": won, "reward": float(won), "done": won}
 
     def _shown_by_the_expert(self) -> str:
         task = self._game.task
@@ -66,11 +59,10 @@ class Episode:
         )
         return expert.command(expert.Facts(self._state, names), aim)
 
-    def _with_commands(self, shown: str) -> str:
-        shown = shown.strip()
-        if self._lists_commands and not self._state["won"]:
-            shown += "\n\nCommands: " + ", ".join(self._state["admissible_commands"])
-        return shown
+    def _told(self, shown: str) -> dict[str, Any]:
+        if not self._tells_admissible or self._state["won"]:
+            return {"shown": shown.strip()}
+        return {"shown": shown.strip(), "admissible": self._state["admissible_commands"]}
 
 
 def loaded(game: Any) -> dict[str, str]:
@@ -80,13 +72,6 @@ def loaded(game: Any) -> dict[str, str]:
         "grammar": GRAMMAR.replace(GOAL, game.goal),
         "pddl_problem": game.problem,
     }
-
-
-def command_of(words: str) -> str:
-    """What was said last: in `<action>`, else on the last line."""
-    marked = _ACTION.findall(words)
-    said = (marked or words.strip().splitlines() or [""])[-1]
-    return " ".join(said[:MAX_COMMAND_CHARS].split()).strip("`'\"*> .").lower()
 
 
 def text_of(name: str) -> str:

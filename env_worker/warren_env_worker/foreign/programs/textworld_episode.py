@@ -1,8 +1,7 @@
 """An episode of a game of TextWorld, which is made here from its seed; in the Python where it is installed.
 
-Invariants: a game is made once on a machine and found whole or not at all, whoever dies meanwhile; as many are made
-at once as there are processors. What is said reaches the game as one command, and none that belongs to the
-interpreter (`save`, `restart`, `undo`, …) or to TextWorld itself.
+Invariant: a game is made once on a machine and found whole or not at all, whoever dies meanwhile; as many are made
+at once as there are processors.
 """
 
 import argparse
@@ -24,16 +23,7 @@ CHALLENGES: dict[str, Any] = importlib.import_module("textworld.challenges").CHA
 
 MAX_GAMES = 2000
 """That are kept on a machine, of half a megabyte each."""
-MAX_COMMAND_CHARS = 100
 GAME, MAKING = "game.z8", "making-"
-_ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
-_LEGIBLE = re.compile(r"[ -\[\]-~]+")
-"""No backslash, which begins commands of the interpreter's own."""
-_NO_COMMAND = re.compile(
-    r"\b(?:save|restore|restart|quit|q|undo|verify|replay|restrict|script|unscript|noscript"
-    r"|(?:transcrip|notranscr|recording|tw-)\S*)(?![\w-])"
-)
-"""Some of them write files. The game reads nine letters of a word."""
 _BANNER = re.compile(r"\A(?:[^A-Za-z0-9]*\n)+")
 _STATUS = re.compile(r"\n*>[^\n]*-= [^\n]* =-\s*-?\d+/\d+\s*\Z")
 _OFFER = "Would you like to RESTART, RESTORE a saved game, QUIT or UNDO the last command?"
@@ -42,7 +32,12 @@ _GAP = re.compile(r"\n{3,}")
 
 class Episode:
     def make(
-        self, challenge: str, settings: dict[str, Any], seed: int, games: str, lists_commands: bool
+        self,
+        challenge: str,
+        settings: dict[str, Any],
+        seed: int,
+        games: str,
+        tells_admissible: bool,
     ) -> None:
         self._trouble: Exception | None = None
         self._game = ""
@@ -52,7 +47,11 @@ class Episode:
             self._trouble = error
         self._seed = seed
         self._asked = textworld.EnvInfos(
-            feedback=True, won=True, score=True, max_score=True, admissible_commands=lists_commands
+            feedback=True,
+            won=True,
+            score=True,
+            max_score=True,
+            admissible_commands=tells_admissible,
         )
 
     def begin(self) -> dict[str, Any]:
@@ -63,17 +62,14 @@ class Episode:
         state = self._env.reset()
         self._score = 0
         self._most = max(state.max_score, 1)
-        return {"shown": _BANNER.sub("", text_of(state))}
+        told = told_of(state)
+        return {**told, "shown": _BANNER.sub("", told["shown"])}
 
-    def step(self, words: str) -> dict[str, Any]:
-        command = command_of(words)
-        if command is None:
-            return {"shown": "That is no command of this game.", "is_valid": False}
+    def step(self, command: str) -> dict[str, Any]:
         state, _, done = self._env.step(command)
         gained, self._score = state.score - self._score, state.score
         return {
-            "shown": text_of(state),
-            "is_valid": True,
+            **told_of(state),
             "reward": gained / self._most,
             "done": bool(done),
             "won": bool(state.won),
@@ -182,19 +178,9 @@ def forget_oldest(folder: str) -> None:
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def command_of(words: str) -> str | None:
-    """What was said last: in `<action>`, else on the last line; none where the game may not hear it."""
-    marked = _ACTION.findall(words)
-    said = (marked or words.strip().splitlines() or [""])[-1]
-    command = " ".join(said.split()).strip("`'\"*> ")
-    if len(command) > MAX_COMMAND_CHARS or not _LEGIBLE.fullmatch(command):
-        return None
-    return None if _NO_COMMAND.search(command.lower()) else command
-
-
-def text_of(state: Any) -> str:
+def told_of(state: Any) -> dict[str, Any]:
     shown = _STATUS.sub("", state.feedback).replace(_OFFER, "")
-    shown = _GAP.sub("\n\n", shown).strip()
-    if state.admissible_commands:
-        shown += "\n\nCommands: " + ", ".join(state.admissible_commands)
-    return shown or "(nothing)"
+    shown = _GAP.sub("\n\n", shown).strip() or "(nothing)"
+    if state.admissible_commands is None:
+        return {"shown": shown}
+    return {"shown": shown, "admissible": state.admissible_commands}
