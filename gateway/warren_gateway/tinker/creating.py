@@ -12,12 +12,14 @@ from warren_gateway.tinker.paths import KeptPath, key_of, model_name
 from warren_gateway.tinker.runs import Trained
 from warren_schemas.config import FullUpdate, LoraUpdate, Update
 from warren_schemas.http.trainable import BeginFrom, CreateModel
+from warren_schemas.tinker.answers import WeightsInfo
 from warren_schemas.tinker.requests import (
     CreateModelAsked,
     LoadNew,
     LoraConfig,
     OptimizerAsked,
 )
+from warren_schemas.training import ModelSpec
 
 IDLE_S = 600.0
 """A client that is silent for so long has its models saved and closed."""
@@ -100,6 +102,21 @@ def _update(lora: LoraConfig | None) -> Update:
         raise CantCreate("With train_mlp and train_attn off nothing would be trained")
     exclude = () if lora.train_attn else _ATTENTION
     return LoraUpdate(rank=lora.rank, exclude=exclude if lora.train_mlp else _MLP)
+
+
+def weights_told(spec: ModelSpec) -> WeightsInfo:
+    """What was asked for when such a model was made."""
+    update = spec.update
+    if update.kind == "full":
+        return WeightsInfo(base_model=spec.base_model, is_lora=False)
+    return WeightsInfo(
+        base_model=spec.base_model,
+        is_lora=True,
+        lora_rank=update.rank,
+        train_unembed=False,
+        train_mlp=not set(_MLP) <= set(update.exclude),
+        train_attn=not set(_ATTENTION) <= set(update.exclude),
+    )
 
 
 def _seed(lora: LoraConfig | None) -> int:

@@ -187,6 +187,10 @@ class WeightsInfo(Frozen):
     base_model: str
     is_lora: bool
     lora_rank: int | None = None
+    train_unembed: bool | None = None
+    """These three: whether adapters are there; None where all weights are trained."""
+    train_mlp: bool | None = None
+    train_attn: bool | None = None
     optimizer_config: TinkerOptimizer = TinkerOptimizer()
 
 

@@ -10,6 +10,7 @@ from aiohttp import web
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
+from warren_gateway.tinker.creating import weights_told
 from warren_gateway.tinker.paths import InvalidPath, KeptPath, Kind
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.http.trainable import KeptList, ModelCheckpoint, ModelSnapshot
@@ -72,14 +73,7 @@ async def weights_info(call: Call[PathNamed]) -> web.StreamResponse:
     trained = await _trained(call, path.model)
     if f"{path}" not in {kept.tinker_path for kept in await _kept(call, trained)}:
         raise no_such("checkpoint", f"{path}")
-    spec = trained.spec
-    return reply(
-        WeightsInfo(
-            base_model=spec.base_model,
-            is_lora=not is_full(spec),
-            lora_rank=None if spec.update.kind == "full" else spec.update.rank,
-        )
-    )
+    return reply(weights_told(trained.spec))
 
 
 async def _trained(call: _Calls, name: str) -> Trained:

@@ -10,6 +10,7 @@ from tests.support.tinker import Json, Wire, loss_op, zstd
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.store.tables import RequestRow
+from warren_gateway.tinker.creating import weights_told
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.wire import messages
 from warren_schemas.control import WorkerRole
@@ -102,6 +103,25 @@ async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: W
         await ann.post("create_model", asked | {"model_seq_id": number})
     load: Json = {"session_id": session, "model_seq_id": 0, "path": "tinker://x:train:0/weights/y"}
     assert "no checkpoint" in (await ann.post("load_weights", load, status=400))["detail"]
+
+
+@pytest.mark.parametrize(
+    ("lora", "told"),
+    [
+        (None, (None, None, None)),
+        ({"rank": 4}, (True, True, False)),
+        ({"rank": 4, "train_mlp": False}, (False, True, False)),
+        ({"rank": 4, "train_attn": False}, (True, False, False)),
+    ],
+)
+async def test_weights_tell_which_layers_of_theirs_were_trained(
+    gateway: Gateway, ann: Wire, lora: Json | None, told: tuple[bool | None, ...]
+) -> None:
+    asked: Json = {"session_id": await ann.session(), "model_seq_id": 0, "base_model": BASE}
+    name = (await ann.post("create_model", asked | {"lora_config": lora}))["model_id"]
+    info = weights_told((await gateway.parts.tinker.models.find(Viewer("ann"), name)).spec)
+    assert (info.is_lora, info.lora_rank) == ((False, None) if lora is None else (True, 4))
+    assert (info.train_mlp, info.train_attn, info.train_unembed) == told
 
 
 async def test_a_model_waits_where_no_trainer_is_heard_of_yet(ann: Wire) -> None:
