@@ -166,7 +166,7 @@ def _parts(
             registry,
             progress.waiters,
             posted,
-            settings.public_url,
+            settings,
         ),
         budgets=budgets,
         followers=Followers(broker),

@@ -1,7 +1,7 @@
 """Settings of one gateway; every path and URL it uses comes from here."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
@@ -55,6 +55,9 @@ Folder = Annotated[Path, AfterValidator(_absolute)]
 StoreUrl = Annotated[str, Field(repr=False), AfterValidator(_store_url)]
 
 
+StableReinforce = Literal["refused", "ppo", "cispo", "importance_sampling"]
+
+
 class GatewayOptions(Frozen):
     """What `warren up` may choose too: each sentence is the option's help."""
 
@@ -83,6 +86,15 @@ class GatewayOptions(Frozen):
     public_url: Annotated[str, AfterValidator(_public_url)] | None = None
     """URL at which clients reach the gateway, where a proxy stands before it: the URLs of downloads begin with it
     (default: what the request was sent to)."""
+    tinker_chunk_mb: Annotated[float, Field(ge=0.1, le=6.0)] = 5.0
+    """MB into which Tinker's clients cut what they train on; they are told. With 6 MB an op has all the tokens that it
+    may have."""
+    tinker_op_mib: Annotated[int, Field(ge=8, le=64)] = 64
+    """Most MiB of such a part, unpacked: the clients cut no sequence."""
+    tinker_prompt_mib: Annotated[int, Field(ge=1, le=8)] = 8
+    """Most MiB of a question of Tinker's clients to a sampler."""
+    tinker_stable_reinforce: StableReinforce = "refused"
+    """The loss that is computed where Tinker's clients ask for stable_reinforce, whose formula is not public."""
 
     @property
     def key_file(self) -> Path:

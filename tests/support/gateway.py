@@ -36,6 +36,7 @@ from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.models.service import Models
 from warren_gateway.models.waiters import Waiters
+from warren_gateway.options import SITE_DEFAULTS
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
@@ -45,6 +46,7 @@ from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
 from warren_gateway.runs.streams import streams_of
 from warren_gateway.scheduling.draining import Draining
+from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
 from warren_gateway.tinker.parts import tinker_of
@@ -123,14 +125,15 @@ async def open_gateway(
     *,
     sessions: SessionLimits = SESSION_LIMITS,
     budgets: BudgetOptions | None = None,
-    public_url: str | None = None,
+    options: GatewayOptions = SITE_DEFAULTS,
     **replacing: Any,
 ) -> AsyncGenerator[Gateway]:
     """`replacing` are `Parts` that stand in for the usual ones."""
     callers, relay, registry = Callers(store), Relay(store, broker), Registry(broker)
     keys = ApiKeys(store, callers)
     queue, follower = Follower(), Follower()
-    options = budgets or BudgetOptions()
+    budgets = budgets or BudgetOptions()
+    limits = OwnerLimits(budgets)
     runs = Runs(
         store,
         broker,
@@ -138,15 +141,21 @@ async def open_gateway(
         runs_dir=runs_dir,
         queue=queue,
         followers=[follower],
-        limits=OwnerLimits(options),
+        limits=limits,
     )
     waiters = Waiters()
-    models = Models(store, broker, relay, waiters, queue, follower, limits=OwnerLimits(options))
-    served = Served(store, registry)
-    pool, questions = Budgets(options), Questions(broker)
-    datasets = Datasets(
-        store, f"file://{runs_dir}/datasets", runs_dir / "cache", OwnerLimits(options)
+    models = Models(
+        store,
+        broker,
+        relay,
+        waiters,
+        queue,
+        follower,
+        limits=limits,
     )
+    served = Served(store, registry)
+    pool, questions = Budgets(budgets), Questions(broker)
+    datasets = Datasets(store, f"file://{runs_dir}/datasets", runs_dir / "cache", limits)
     parts = Parts(
         broker=broker,
         registry=registry,
@@ -159,19 +168,15 @@ async def open_gateway(
         callers=callers,
         users=Users(store, callers),
         keys=keys,
-        user_limits=UserLimits(store, callers, OwnerLimits(options)),
+        user_limits=UserLimits(store, callers, limits),
         usage=UsageReports(store),
         audit=Audit(store),
         recordings=Recordings(store),
         reports=Reports(store),
         evaluations=Evaluations(store),
         datasets=datasets,
-        adapters=Adapters(
-            store, f"file://{runs_dir}/adapters", datasets.uploads, OwnerLimits(options)
-        ),
-        base_models=BaseModels(
-            store, f"file://{runs_dir}/base-models", datasets.uploads, OwnerLimits(options)
-        ),
+        adapters=Adapters(store, f"file://{runs_dir}/adapters", datasets.uploads, limits),
+        base_models=BaseModels(store, f"file://{runs_dir}/base-models", datasets.uploads, limits),
         remote_sessions=RemoteSessions(broker, runs, pool, sessions),
         served=served,
         names=ServedNames(store, lambda: served.offered, relay.notify),
@@ -180,11 +185,11 @@ async def open_gateway(
             store,
             questions,
             pool,
-            OwnerLimits(options),
+            limits,
             registry,
             waiters,
             relay.notify,
-            public_url,
+            options,
         ),
         budgets=pool,
         followers=Followers(broker),

@@ -72,8 +72,8 @@ def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> 
 
 async def _serve(route: Route, parts: Parts, request: web.Request) -> web.StreamResponse:
     caller = await admitted(route, parts, request)
-    if route.max_body_bytes > MAX_BODY_BYTES:
-        request = request.clone(client_max_size=route.max_body_bytes)
+    if (most := route.max_body_bytes(parts)) > MAX_BODY_BYTES:
+        request = request.clone(client_max_size=most)
     serving = served(route, parts, request, caller)
     return await (serving if route.ends_with_client else _finished(serving, parts.closing))
 

@@ -236,12 +236,11 @@ def _away(what: str) -> Refusal:
 
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> Refusal:
-    """What aiohttp itself refuses: unknown routes, wrong methods, bodies that are too large."""
+    """What aiohttp itself refuses: unknown routes and wrong methods."""
     code = HTTPStatus(error.status).name.lower()
     messages = {
         404: (f"There is nothing at {request.path}.", "GET /openapi.json lists all routes."),
         405: (f"{request.path} does not take {request.method}.", "See the Allow header."),
-        413: (f"The body is larger than {request.path} takes.", "Send less at a time."),
     }
     message, hint = messages.get(error.status, (f"{error.reason}.", None))
     headers = {name: error.headers[name] for name in ("Allow",) if name in error.headers}

@@ -23,6 +23,7 @@ BODY_S = 30.0
 """How long a body may take to arrive."""
 LARGE_BYTES = 16 * 1024
 """A larger body is read in a thread: the event loop has others to serve."""
+TOO_LARGE = "request_entity_too_large"
 MAX_WHOLE = 2**53
 """Past it a float may be a neighbour of the number that was written."""
 
@@ -33,8 +34,8 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 async def read_body(
     request: web.Request, model: type[ModelT], *, within_s: float = BODY_S
 ) -> ModelT:
-    """Raises `Refusal`: 400 for what is not JSON, 408 for what doesn't come, 422 for what does not fit
-    the model.
+    """Raises `Refusal`: 400 for what is not JSON, 408 for what doesn't come, 413 for what is too large, 422 for what does
+    not fit the model.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -74,17 +75,20 @@ def _late(within_s: float) -> Refusal:
 
 def _too_large(most: int) -> Refusal:
     problem = Problem(
-        code="request_entity_too_large",
-        message=f"The body is over {most} bytes.",
-        hint="Send the file in smaller parts.",
+        code=TOO_LARGE,
+        message=f"The body is over {most} bytes, unpacked.",
+        hint="Send it in smaller parts.",
     )
     return Refusal(413, problem, {"Connection": "close"})
 
 
 async def _bytes(request: web.Request) -> bytes:
-    """The body as it was before any encoding. Raises `Refusal` 400 where it can't be had."""
+    """The body as it was before any encoding. Raises `Refusal`: 400 where it can't be had, 413 for more than the
+    request may bring."""
     try:
         return await request.read()
+    except web.HTTPRequestEntityTooLarge as error:
+        raise _too_large(request.client_max_size) from error
     except web.RequestPayloadError as error:
         encoding = request.headers.get("Content-Encoding")
         why = f"it is not {encoding[:40]}" if encoding else "it is not framed as its headers say"

@@ -21,6 +21,8 @@ TakesT = TypeVar("TakesT", bound=BaseModel)
 Scope = KeyScope | Literal["public", "any"]
 """What a key must be good for; `any` good key will do, and `public` needs none."""
 Method = Literal["GET", "POST", "PUT", "DELETE"]
+MostBytes = int | Callable[[Parts], int]
+"""Of a body; or what says it of this gateway, where its operator sets it."""
 NOBODY = Caller("", "", frozenset())
 """Who calls a public route."""
 
@@ -86,7 +88,7 @@ class Route:
         also_answers: str | None = None,
         ends_with_client: bool = False,
         takes_file: bool = False,
-        max_body_bytes: int = MAX_BODY_BYTES,
+        max_body_bytes: MostBytes = MAX_BODY_BYTES,
     ) -> None:
         """`takes` are the body of a POST or PUT, else the query parameters; with `takes_file` the query parameters,
         and the body is bytes that the handler reads. What was done before, by its
@@ -110,7 +112,7 @@ class Route:
         self.also_answers = also_answers
         self.ends_with_client = ends_with_client
         self.takes_file = takes_file
-        self.max_body_bytes = max_body_bytes
+        self._max_body_bytes = max_body_bytes
         self.has_body = method in ("POST", "PUT")
         self.has_query = takes_file or not self.has_body
         is_harmless = is_routine or scope in (KeyScope.READ, KeyScope.INFER)
@@ -118,6 +120,10 @@ class Route:
         """Whether it may change something that others or later calls see."""
         read = _from_query if self.has_query else read_body
         self._serve = partial(_read_and_handle, takes, read, handler)
+
+    def max_body_bytes(self, parts: Parts) -> int:
+        most = self._max_body_bytes
+        return most if isinstance(most, int) else most(parts)
 
     @property
     def needs_key(self) -> bool:

@@ -11,6 +11,7 @@ from warren_gateway.inference.questions import Questions
 from warren_gateway.models.copies import Copies
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.registry import Registry
+from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
 from warren_gateway.tinker.accounts import Accounts
 from warren_gateway.tinker.downloads import Downloads
@@ -44,8 +45,7 @@ class Tinker:
     """Base models that some live trainer offers."""
     maybe_trainable: Callable[[], Sequence[str]]
     """And those that one will offer once it has loaded them, is told to, or takes work again; empty where that isn't known."""
-    public_url: str | None
-    """What URLs begin with; None: with what a request was sent to."""
+    options: GatewayOptions
 
 
 async def _off_loop(
@@ -65,7 +65,7 @@ def tinker_of(
     registry: Registry,
     waiters: Waiters,
     posted: Callable[[], None],
-    public_url: str | None = None,
+    options: GatewayOptions,
 ) -> Tinker:
     """`posted` is told of messages in the outbox."""
     sessions = TinkerSessions(store)
@@ -105,5 +105,5 @@ def tinker_of(
         Accounts(store),
         trainable,
         maybe_trainable,
-        public_url,
+        options,
     )

@@ -36,13 +36,15 @@ class Noted(Frozen):
     """`external`: it is published to be downloaded."""
     n_targets: tuple[int, ...] = ()
     """Of each token, by datum; 0 where targets have one axis. Empty where all have."""
+    stands_for: str | None = None
+    """The loss that is computed in the place of stable_reinforce."""
 
 
 def result_of(done: Done, noted: Noted, sampler: str | None) -> bytes | BaseModel:
     """`sampler` is the id of the one that was opened for it."""
     match done.request.kind:
         case "forward" | "forward_backward":
-            return _loss_output(done, noted.n_targets)
+            return _loss_output(done, noted)
         case "save_state":
             return StateSaved(path=noted.path or "")
         case "load_state":
@@ -55,14 +57,16 @@ def result_of(done: Done, noted: Noted, sampler: str | None) -> bytes | BaseMode
             return OptimStepped(metrics=done.outcome.metrics)
 
 
-def _loss_output(done: Done, n_targets: Sequence[int]) -> bytes:
-    """Logprobs of each target, and the sums of the loss."""
+def _loss_output(done: Done, noted: Noted) -> bytes:
+    """Logprobs of each target, the sums of the loss, and which loss that is where it isn't the one that was asked for."""
     output = messages.ForwardBackwardOutput()
     output.loss_fn_output_type = "ArrayRecord"
     for name, value in done.outcome.metrics.items():
         output.metrics[name] = value
+    if noted.stands_for is not None:
+        output.metrics[f"stable_reinforce_as_{noted.stands_for}:max"] = 1.0
     lengths = done.request.asked.lengths
-    n_targets = n_targets or [0] * len(lengths)
+    n_targets = noted.n_targets or [0] * len(lengths)
     parts = _of_targets(done.outcome.logprobs_N, lengths)
     for n, alike in groupby(n_targets):
         record = output.loss_fn_outputs.add()

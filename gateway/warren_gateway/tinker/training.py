@@ -11,17 +11,21 @@ Legend: `_T` tokens of the protocol's input, `_K` targets for each, `_S` tokens 
 
 from collections.abc import Mapping
 from operator import mul
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from warren_gateway.models.batches import MOST_TOKENS
+from warren_gateway.settings import StableReinforce
 from warren_gateway.tinker.tensors import CantTrain, decoded, n_columns, table
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import Loss
 from warren_schemas.http.trainable import MAX_DATA, Datum, ForwardAsked, ForwardBackwardAsked
+
+STABLE_REINFORCE = "stable_reinforce"
+REFUSED: Final = "refused"
 
 LOSSES: dict[str, Mapping[str, str]] = {
     "cross_entropy": {},
@@ -42,9 +46,11 @@ DEFAULTS: dict[str, dict[str, float]] = {
 _LOSS: TypeAdapter[Loss] = TypeAdapter(Loss)
 
 
-def asked(request: messages.ForwardBackwardRequest) -> ForwardAsked | ForwardBackwardAsked:
-    """Raises `CantTrain`."""
-    loss = _loss(request)
+def asked(
+    request: messages.ForwardBackwardRequest, stable_reinforce: StableReinforce = REFUSED
+) -> ForwardAsked | ForwardBackwardAsked:
+    """`stable_reinforce` is the loss that is computed where this one is asked for. Raises `CantTrain`."""
+    loss = _loss(request, _loss_name(request, stable_reinforce))
     if not request.data:
         raise CantTrain("there is no data")
     _require_few(size_of(request))
@@ -90,8 +96,26 @@ def _require_few(size: Size) -> None:
         )
 
 
-def _loss(request: messages.ForwardBackwardRequest) -> Loss:
-    name = request.loss_fn
+def stands_for(
+    request: messages.ForwardBackwardRequest, stable_reinforce: StableReinforce
+) -> StableReinforce | None:
+    """The loss that is computed in the place of the one that is asked for; None: that one, or none at all."""
+    is_other = request.loss_fn == STABLE_REINFORCE and stable_reinforce != REFUSED
+    return stable_reinforce if is_other else None
+
+
+def _loss_name(request: messages.ForwardBackwardRequest, stable_reinforce: StableReinforce) -> str:
+    """Settings of a loss whose formula isn't known can't be translated. Raises `CantTrain`."""
+    other = stands_for(request, stable_reinforce)
+    if other is not None and (given := _settings(request)):
+        raise CantTrain(
+            f"{other} is computed here for {STABLE_REINFORCE}, whose settings it doesn't have: leave"
+            f" {', '.join(sorted(given))} out, or pass loss_fn={other} with its own settings"
+        )
+    return other or request.loss_fn
+
+
+def _loss(request: messages.ForwardBackwardRequest, name: str) -> Loss:
     if name not in LOSSES:
         raise CantTrain(_unknown(name))
     given: dict[str, object] = {"kind": name, **DEFAULTS.get(name, {})}
@@ -108,10 +132,11 @@ def _loss(request: messages.ForwardBackwardRequest) -> Loss:
 
 
 def _unknown(name: str) -> str:
-    if name == "stable_reinforce":
+    if name == STABLE_REINFORCE:
         return (
             "the formula of stable_reinforce is not public, so it is not offered here; pass"
-            " loss_fn=ppo, cispo or importance_sampling instead (in the cookbook: loss_fn=ppo)"
+            " loss_fn=ppo, cispo or importance_sampling instead (in the cookbook: loss_fn=ppo); the gateway's"
+            " operator may let one of them stand for it (--tinker-stable-reinforce)"
         )
     return f"there is no loss {name}; there are {', '.join(LOSSES)}"
 

@@ -29,6 +29,8 @@ class ClientConfig(Frozen):
     """With zstd: most of a batch are zeros and small numbers in wide types."""
     sample_use_retrieve_futures: bool = True
     """A client waits for all samples of a sampler with one request, not with one for each."""
+    fwdbwd_max_chunk_bytes_count: int
+    """Bytes into which a client cuts what it trains on, before it compresses them."""
 
 
 class DynamicConfig(Frozen):

@@ -24,6 +24,14 @@ CHAT_SL = (
     "learning_rate=1e-2",
 )
 N_CHAT_SL_STEPS = 24
+RL = (
+    "env=arithmetic",
+    "group_size=4",
+    "groups_per_batch=4",
+    "max_tokens=12",
+    "lora_rank=8",
+    "learning_rate=1e-2",
+)
 
 Rows = Sequence[Mapping[str, float]]
 
@@ -37,7 +45,8 @@ class Cookbook:
     tags: Sequence[str] = ()
     """Of the sessions of recipes."""
 
-    def cook(self, recipe: str, *arguments: str, log: str = "log") -> None:
+    def cook(self, recipe: str, *arguments: str, log: str = "log") -> str:
+        """What it says."""
         done = subprocess.run(
             self._command(recipe, arguments, log),
             cwd=self.folder,
@@ -48,6 +57,7 @@ class Cookbook:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]
+        return f"{done.stdout}{done.stderr}"
 
     def begin(self, recipe: str, *arguments: str, log: str) -> "subprocess.Popen[bytes]":
         """Its output is in `output`."""

@@ -35,6 +35,7 @@ class Up:
     home: Path
     model: str
     port: int
+    options: Sequence[str] = ()
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
@@ -50,7 +51,7 @@ class Up:
         log.write_text("")
         command = [sys.executable, "-m", "warren", "up", "--port", str(self.port), "--home"]
         offered = ["--base-model", f"{BASE}={self.model}", "--engine", "transformers"]
-        self.process = spawn([*command, str(self.home), *offered], log_path=log)
+        self.process = spawn([*command, str(self.home), *offered, *self.options], log_path=log)
         wait_until(
             lambda: "Ready" in log.read_text(),
             self.process,
@@ -64,8 +65,8 @@ class Up:
 
 
 @contextmanager
-def deployed(folder: Path, model: str) -> Generator[Up]:
-    up = Up(folder, model, free_port())
+def deployed(folder: Path, model: str, *options: str) -> Generator[Up]:
+    up = Up(folder, model, free_port(), options)
     try:
         up.start()
         yield up

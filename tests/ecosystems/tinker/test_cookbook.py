@@ -7,6 +7,7 @@ import pytest
 from tests.ecosystems.tinker.cookbook import (
     CHAT_SL,
     N_CHAT_SL_STEPS,
+    RL,
     Cookbook,
     Rows,
     cookbook_in,
@@ -21,14 +22,6 @@ __all__ = ["tiny_models"]
 pytestmark = several_waits
 in_ci = pytest.mark.ecosystem
 not_in_ci = pytest.mark.ecosystem_all
-RL = (
-    "env=arithmetic",
-    "group_size=4",
-    "groups_per_batch=4",
-    "max_tokens=12",
-    "lora_rank=8",
-    "learning_rate=1e-2",
-)
 ON_POLICY = "loss_fn=importance_sampling"
 MINIBATCHES = (
     "stream_minibatch_config.groups_per_batch=4",

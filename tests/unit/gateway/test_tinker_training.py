@@ -11,7 +11,7 @@ from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.samples.answering import CantSample
 from warren_gateway.tinker.sampling import question_of
 from warren_gateway.tinker.tensors import CantTrain
-from warren_gateway.tinker.training import asked
+from warren_gateway.tinker.training import asked, stands_for
 from warren_gateway.tinker.wire import messages
 from warren_schemas.config import CispoLoss, DroLoss, PpoLoss
 from warren_schemas.episode import PolicyRef
@@ -118,6 +118,25 @@ def test_what_cant_be_trained_on_says_why(
         asked(request(loss, [2, 5], **tensors))
 
 
+def test_the_loss_that_stands_for_stable_reinforce_has_its_own_defaults_and_none_of_its_settings() -> (
+    None
+):
+    per_token = {name: tensor([0.0, -1.0]) for name in ("advantages", "logprobs")}
+    made = request("stable_reinforce", [2, 5], target_tokens=tensor([5, 7], "<i8"), **per_token)
+    assert asked(made, "cispo").loss == CispoLoss(clip_low=0.8, clip_high=1.2)
+    assert (stands_for(made, "cispo"), stands_for(made, "refused")) == ("cispo", None)
+    made.loss_fn_config_v2["kl_coeff"].number = 0.1
+    with pytest.raises(CantTrain, match=r"cispo is computed here .* leave kl_coeff out"):
+        asked(made, "cispo")
+    made.loss_fn, own = "ppo", {"clip_low": 0.9, "clip_high": 1.2}
+    made.loss_fn_config_v2.clear()
+    made.loss_fn_config_v2["clip_low_threshold"].number = own["clip_low"]
+    assert asked(made, "cispo").loss == PpoLoss.model_validate(own), (
+        "what has a formula is computed"
+    )
+    assert stands_for(made, "cispo") is None
+
+
 def test_images_and_settings_that_there_are_not_are_refused() -> None:
     made = request("cross_entropy", [2, 5], target_tokens=tensor([5, 7], "<i8"))
     made.loss_fn_config_v2["alpha"].number = 1.0
@@ -146,6 +165,11 @@ def test_logprobs_are_told_by_datum_without_the_first_token_of_each() -> None:
     assert np.frombuffer(field.data, "<f4").tolist() == [-1, -2, -3]
     assert np.frombuffer(field.offsets, "<i8").tolist() == [0, 8, 12]
     assert (record.num_datums, dict(output.metrics)) == (2, {"loss:sum": 2.5})
+    noted = Noted(model="s:train:0", stands_for="ppo")
+    told = result_of(Done(its_request, outcome), noted, None)
+    assert isinstance(told, bytes)
+    metrics = messages.ForwardBackwardOutput.FromString(told).metrics
+    assert dict(metrics) == {"loss:sum": 2.5, "stable_reinforce_as_ppo:max": 1.0}
 
 
 def test_names_and_paths_of_the_protocol() -> None:

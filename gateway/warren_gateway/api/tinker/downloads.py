@@ -82,7 +82,7 @@ async def _granted(call: Call[Nothing]) -> tuple[Grant, FolderView]:
 
 def _url(call: Call[Nothing], grant: Grant, file: str = "") -> str:
     query = f"?{urlencode({'file': file})}" if file else ""
-    origin = call.parts.tinker.public_url or call.request.url.origin()
+    origin = call.parts.tinker.options.public_url or call.request.url.origin()
     return f"{origin}{PREFIX}downloads/{grant.token}{query}"
 
 

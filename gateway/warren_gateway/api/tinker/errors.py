@@ -4,6 +4,7 @@ What the clients make of a status: 408, 409, 429 and 5xx are tried again, the ot
 """
 
 from warren_gateway.api.problems import Refusal
+from warren_gateway.api.reading import TOO_LARGE
 from warren_schemas.http import Problem
 from warren_schemas.tinker.answers import Detail
 
@@ -21,11 +22,21 @@ _NOT_OFFERED = {
 }
 """By the first part of the path: what there is in the place of a route of the protocol."""
 
+_TOO_LARGE = {
+    "forward_backward": "The SDK cuts what is trained on between sequences: make them shorter. The gateway's operator"
+    " sets the limit (--tinker-op-mib).",
+    "asample": "Ask with a shorter prompt, or with smaller images. The gateway's operator sets the limit"
+    " (--tinker-prompt-mib).",
+}
+"""By route: what to do where the body is too large."""
+
 
 def as_detail(path: str, problem: Problem) -> Detail:
     hint = problem.hint
     if problem.code == "not_found":
         hint = _NOT_OFFERED.get(path.removeprefix(PREFIX).partition("/")[0], hint)
+    if problem.code == TOO_LARGE:
+        hint = _TOO_LARGE.get(path.removeprefix(PREFIX), hint)
     parts = [problem.message, *problem.details, hint or ""]
     return Detail(detail=" ".join(part for part in parts if part), code=problem.code)
 

@@ -6,7 +6,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from warren_gateway.api.reading import MAX_BODY_BYTES
-from warren_gateway.api.route import Call, Method, Route, Scope, TakesT
+from warren_gateway.api.route import Call, Method, MostBytes, Route, Scope, TakesT
 from warren_gateway.api.tinker.errors import PREFIX
 from warren_schemas.tinker.answers import Future
 from warren_schemas.users.access import KeyScope
@@ -29,7 +29,7 @@ def tinker_route(
     also_answers: str | None = None,
     ends_with_client: bool = False,
     takes_file: bool = False,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    max_body_bytes: MostBytes = MAX_BODY_BYTES,
 ) -> Route:
     """`path` is what comes behind `/api/v1/`; `errors` those that come beside what any body or query may have."""
     of_what_it_takes = _OF_A_BODY if method in ("POST", "PUT") else _OF_A_QUERY
@@ -59,7 +59,7 @@ def op_route(
     summary: str,
     is_routine: bool = True,
     takes_file: bool = False,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    max_body_bytes: MostBytes = MAX_BODY_BYTES,
 ) -> Route:
     """Of what is answered with the future of an op, or of a new model."""
     return tinker_route(

@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
+from warren_gateway.api.parts import Parts
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
@@ -21,8 +22,6 @@ from warren_schemas.tinker.answers import (
 )
 from warren_schemas.tinker.requests import CreateSamplingSession, FutureNamed, Sample
 from warren_schemas.users.access import KeyScope
-
-MAX_PROMPT_BYTES = 8 * 1024 * 1024
 
 
 async def create_sampling_session(call: Call[CreateSamplingSession]) -> web.StreamResponse:
@@ -86,6 +85,10 @@ async def sample(call: Call[Sample]) -> web.StreamResponse:
     return reply(SampleFuture(request_id=name, sample_sequence_ids=ids))
 
 
+def _most_bytes(parts: Parts) -> int:
+    return parts.tinker.options.tinker_prompt_mib * 1024 * 1024
+
+
 async def _require_readable(call: Call[Sample], opened: OpenedSampler) -> None:
     """A sampler ends with the share that it was opened by. Raises `Refusal`."""
     try:
@@ -146,7 +149,7 @@ ROUTES = (
         answers=SampleFuture,
         summary="Ask a sampler; the answer is a future",
         scope=KeyScope.INFER,
-        max_body_bytes=MAX_PROMPT_BYTES,
+        max_body_bytes=_most_bytes,
         errors=(404, 429),
     ),
     tinker_route(

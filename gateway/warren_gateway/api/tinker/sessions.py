@@ -6,6 +6,7 @@ from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.sessions import NoSuchSession, TooManySessions
+from warren_gateway.tinker.training import REFUSED, STABLE_REINFORCE
 from warren_schemas.base_models.names import is_uploaded
 from warren_schemas.tinker.account import ProjectNamed, SearchSessions, SessionsFound
 from warren_schemas.tinker.answers import (
@@ -40,7 +41,8 @@ async def tinker_health(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def client_config(call: Call[Anything]) -> web.StreamResponse:
-    return reply(ClientConfig())
+    chunk_mb = call.parts.tinker.options.tinker_chunk_mb
+    return reply(ClientConfig(fwdbwd_max_chunk_bytes_count=round(chunk_mb * 1_000_000)))
 
 
 async def client_dynamic_config(call: Call[Anything]) -> web.StreamResponse:
@@ -68,7 +70,13 @@ async def create_session(call: Call[CreateSession]) -> web.StreamResponse:
         row = await call.parts.tinker.sessions.create(call.owner, call.takes)
     except TooManySessions as error:
         raise invalid(f"{error}") from error
-    return reply(SessionCreated(session_id=row.id))
+    return reply(SessionCreated(session_id=row.id, info_message=_news(call)))
+
+
+def _news(call: Call[CreateSession]) -> str | None:
+    """What a client had better know from the beginning."""
+    other = call.parts.tinker.options.tinker_stable_reinforce
+    return None if other == REFUSED else f"Who asks for the loss {STABLE_REINFORCE} gets {other}."
 
 
 async def session_heartbeat(call: Call[SessionNamed]) -> web.StreamResponse:

@@ -4,6 +4,9 @@ Invariants
 - An op is accepted whatever is wrong with it, and its future fails: a number that never came would hold all later
   ones up.
 - The number of an op, and not what it came with, says which one it is.
+
+Bodies are read here and not handed on as they are: what is wrong with one fails before a trainer has it, and trainers know
+one form of op, whoever asks.
 """
 
 import asyncio
@@ -13,15 +16,17 @@ from typing import NamedTuple
 from aiohttp import web
 from google.protobuf.message import DecodeError
 
+from warren_gateway.api.parts import Parts
 from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call
 from warren_gateway.api.tinker.asking import MOST_CHARS, submitted, submitted_as
 from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import op_route
+from warren_gateway.settings import StableReinforce
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.tensors import CantTrain
-from warren_gateway.tinker.training import asked, size_of, targets_of
+from warren_gateway.tinker.training import asked, size_of, stands_for, targets_of
 from warren_gateway.tinker.wire import messages
 from warren_schemas.http.trainable import (
     Asking,
@@ -39,21 +44,23 @@ from warren_schemas.tinker.requests import (
 )
 from warren_schemas.training import OptimStep
 
-MAX_OP_BYTES = 64 * 1024 * 1024
-"""The clients cut what they send into parts of 5 MB."""
 _LARGE_BYTES = 16 * 1024
 _MANY_SEQUENCES, _MANY_TARGETS = 256, 64 * 1024
 _LEAST_EPS = 1e-12
 
 
 async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
-    body = await read_bytes(call.request, MAX_OP_BYTES)
+    body = await read_bytes(call.request, _most_bytes(call.parts))
     try:
-        asks = await _read(body)
+        asks = await _read(body, call.parts.tinker.options.tinker_stable_reinforce)
     except DecodeError as error:
         raise invalid("The body is no ForwardBackwardRequest") from error
-    noted = Noted(model=asks.model, n_targets=asks.n_targets)
+    noted = Noted(model=asks.model, n_targets=asks.n_targets, stands_for=asks.stands_for)
     return await submitted(call, asks.model, asks.number, asks.op, noted)
+
+
+def _most_bytes(parts: Parts) -> int:
+    return parts.tinker.options.tinker_op_mib * 1024 * 1024
 
 
 class _LossAsked(NamedTuple):
@@ -61,32 +68,36 @@ class _LossAsked(NamedTuple):
     number: int
     op: Asking
     n_targets: tuple[int, ...] = ()
+    stands_for: StableReinforce | None = None
 
 
-async def _read(body: bytes) -> _LossAsked:
+async def _read(body: bytes, stable_reinforce: StableReinforce) -> _LossAsked:
     """In a thread where that takes long. Raises `DecodeError`."""
     if len(body) > _LARGE_BYTES:
-        return await asyncio.to_thread(_read_whole, body)
+        return await asyncio.to_thread(_read_whole, body, stable_reinforce)
     request = messages.ForwardBackwardRequest.FromString(body)
     size = size_of(request)  # which few bytes can make large
     if size.n_sequences > _MANY_SEQUENCES or size.n_targets > _MANY_TARGETS:
-        return await asyncio.to_thread(_loss_asked, request)
-    return _loss_asked(request)
+        return await asyncio.to_thread(_loss_asked, request, stable_reinforce)
+    return _loss_asked(request, stable_reinforce)
 
 
-def _read_whole(body: bytes) -> _LossAsked:
-    return _loss_asked(messages.ForwardBackwardRequest.FromString(body))
+def _read_whole(body: bytes, stable_reinforce: StableReinforce) -> _LossAsked:
+    return _loss_asked(messages.ForwardBackwardRequest.FromString(body), stable_reinforce)
 
 
-def _loss_asked(request: messages.ForwardBackwardRequest) -> _LossAsked:
+def _loss_asked(
+    request: messages.ForwardBackwardRequest, stable_reinforce: StableReinforce
+) -> _LossAsked:
     model, number = request.model_id, request.seq_id
     try:
-        op, n_targets = asked(request), tuple(targets_of(request))
+        op, n_targets = asked(request, stable_reinforce), tuple(targets_of(request))
     except CantTrain as error:
         reason = f"{error}"[:MOST_CHARS]
         skip = SkipAsked(reason=reason, spoils_gradient=not request.forward_only)
         return _LossAsked(model, number, skip)
-    return _LossAsked(model, number, op, n_targets if any(n_targets) else ())
+    n_targets = n_targets if any(n_targets) else ()
+    return _LossAsked(model, number, op, n_targets, stands_for(request, stable_reinforce))
 
 
 async def optim_step(call: Call[OpAsked]) -> web.StreamResponse:
@@ -186,7 +197,7 @@ ROUTES = (
         takes=Anything,
         summary="Compute a loss and its gradient",
         takes_file=True,
-        max_body_bytes=MAX_OP_BYTES,
+        max_body_bytes=_most_bytes,
     ),
     op_route(
         "optim_step",

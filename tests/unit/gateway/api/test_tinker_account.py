@@ -17,6 +17,7 @@ from tests.support.tinker import Json, Wire
 from warren_broker.port import Broker
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.key import Key
+from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, SnapshotRow, TinkerDownload, UsageRow
 from warren_gateway.tinker.paths import key_of
@@ -111,7 +112,8 @@ async def test_a_download_ends_with_its_user(gateway: Gateway, ann: Wire, sessio
 
 async def test_urls_begin_with_the_public_one(store: Store, broker: Broker, tmp_path: Path) -> None:
     public = "https://warren.example.org/tinker"
-    async with open_gateway(store, broker, tmp_path / "runs", public_url=public) as gateway:
+    options = GatewayOptions(public_url=public)
+    async with open_gateway(store, broker, tmp_path / "runs", options=options) as gateway:
         ann = Wire(gateway.ann)
         told = await ann.get(f"sessions/{await ann.session()}/trace_export")
     assert told["url"].startswith(f"{public}/api/v1/downloads/")

@@ -1,18 +1,24 @@
 """What Tinker's clients may have, and what looking at all of it costs."""
 
 import time
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event
 from sqlmodel import Session, col, select
-from tests.support.gateway import Gateway, heartbeat
-from tests.support.tinker import Json, Wire
+from tests.support.gateway import Gateway, heartbeat, open_gateway
+from tests.support.tinker import Json, Wire, zstd
 
+from warren_broker.port import Broker
 from warren_gateway.access.caller import Viewer
+from warren_gateway.api.problems import RETRY_AFTER_S
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import ASKED_KIB_PER_OWNER
+from warren_gateway.settings import GatewayOptions
+from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, SnapshotRow, TinkerSampler, TinkerSession
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.sessions import MOST_SESSIONS
@@ -23,6 +29,7 @@ from warren_schemas.ids import ModelId
 from warren_schemas.users.access import ShareRun
 
 OLD_S = 1.0
+MIB = 1024 * 1024
 
 
 @pytest.fixture
@@ -140,6 +147,49 @@ async def test_questions_have_a_bound_by_bytes(gateway: Gateway, ann: Wire) -> N
         told = await ann.post("asample", question(sampler), status=429)
     assert "KiB of questions to samplers" in told["detail"]
     assert gateway.parts.budgets.answers.n_held == 0
+
+
+async def test_an_owner_who_waits_for_enough_is_told_when_to_ask_again(
+    gateway: Gateway, ann: Wire
+) -> None:
+    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    asked = question(await open_sampler(gateway, await ann.session()))
+    with gateway.parts.budgets.answers.hold("ann", BudgetOptions().answers_per_owner):
+        async with ann.http.post("/api/v1/asample", json=asked) as response:
+            assert (response.status, response.headers["Retry-After"]) == (429, f"{RETRY_AFTER_S}")
+
+
+@pytest.fixture
+async def narrow(store: Store, broker: Broker, tmp_path: Path) -> AsyncGenerator[Wire]:
+    """Whose operator has made the limits small."""
+    options = GatewayOptions(tinker_chunk_mb=2.5, tinker_op_mib=8, tinker_prompt_mib=1)
+    async with open_gateway(store, broker, tmp_path / "runs", options=options) as gateway:
+        yield Wire(gateway.ann)
+
+
+async def test_clients_are_told_how_to_cut_what_they_train_on(ann: Wire, narrow: Wire) -> None:
+    told = [
+        (await one.post("client/config"))["fwdbwd_max_chunk_bytes_count"] for one in (ann, narrow)
+    ]
+    assert told == [5_000_000, 2_500_000]
+
+
+@pytest.mark.parametrize(
+    ("path", "most_mib", "advice", "option"),
+    [
+        ("forward_backward", 8, "The SDK cuts what is trained on between sequences", "op"),
+        ("asample", 1, "Ask with a shorter prompt", "prompt"),
+    ],
+)
+async def test_what_is_too_large_is_refused_with_what_to_do(
+    narrow: Wire, path: str, most_mib: int, advice: str, option: str
+) -> None:
+    body, headers = zstd(b" " * (most_mib * MIB + 1)), {"Content-Encoding": "zstd"}
+    async with narrow.http.post(f"/api/v1/{path}", data=body, headers=headers) as response:
+        told = (await response.json())["detail"]
+    assert response.status == 413
+    assert told.startswith(f"The body is over {most_mib * MIB} bytes, unpacked. {advice}")
+    assert told.endswith(f"sets the limit (--tinker-{option}-mib).")
 
 
 def question(sampler: str) -> Json:

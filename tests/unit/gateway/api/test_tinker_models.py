@@ -1,14 +1,18 @@
 """Models of Tinker's clients over HTTP: what is accepted, in which order, by whom it is seen."""
 
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from sqlmodel import col, select
-from tests.support.gateway import Gateway, heartbeat
+from tests.support.gateway import Gateway, heartbeat, open_gateway
 from tests.support.tinker import Json, Wire, loss_op, zstd
 
+from warren_broker.port import Broker
 from warren_gateway.access.caller import Viewer
+from warren_gateway.settings import GatewayOptions
+from warren_gateway.store.store import Store
 from warren_gateway.store.tables import RequestRow
 from warren_gateway.tinker.creating import weights_told
 from warren_gateway.tinker.paths import key_of
@@ -89,6 +93,23 @@ async def test_what_cant_be_done_takes_its_place_and_fails_there(
     assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4, 5)]
     await ann.post("optim_step", {"model_id": model, "seq_id": 1, "adam_params": {}}, status=400)
     await ann.train(b"\xff\xff\xff", status=400)
+
+
+async def test_stable_reinforce_is_what_the_operator_says(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
+    options = GatewayOptions(tinker_stable_reinforce="cispo")
+    async with open_gateway(store, broker, tmp_path / "runs", options=options) as gateway:
+        ann = Wire(gateway.ann)
+        begun = await ann.post("create_session", {})
+        assert "Who asks for the loss stable_reinforce gets cispo." in begun["info_message"]
+        asked: Json = {"model_seq_id": 0, "base_model": BASE} | begun
+        model = (await ann.post("create_model", asked))["model_id"]
+        body = messages.ForwardBackwardRequest.FromString(loss_op(model, 1, "stable_reinforce"))
+        for name in ("advantages", "logprobs"):
+            body.data[0].loss_fn_inputs[name].CopyFrom(body.data[0].loss_fn_inputs["weights"])
+        await ann.train(body.SerializeToString())
+        assert await asked_for(gateway) == [(1, "forward_backward")]
 
 
 async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: Wire) -> None:
