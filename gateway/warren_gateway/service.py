@@ -167,6 +167,7 @@ def _parts(
             progress.waiters,
             posted,
             settings,
+            progress.n_queued,
         ),
         budgets=budgets,
         followers=Followers(broker),
@@ -186,6 +187,8 @@ class _RunProgress:
     background: Background
     posted: Callable[[], None]
     """Told of every new message in the outbox."""
+    n_queued: Callable[[], int]
+    """Jobs that wait for a trainer."""
 
 
 def _run_progress(
@@ -235,7 +238,7 @@ def _run_progress(
         places=scheduler.place,
     )
     client_leases = ClientLeases(store, relay)
-    driving, place = (scheduler, coordinators), scheduler.place
+    driving, place, queued = (scheduler, coordinators), scheduler.place, scheduler.n_queued
     models = Models(store, broker, relay, waiters, *driving, limits=limits, places=place)
     background = {
         "relay": relay.run,
@@ -247,7 +250,7 @@ def _run_progress(
         "archive": archive.run,
         "client leases": client_leases.run,
     }
-    return _RunProgress(runs, client_leases, models, waiters, background, relay.notify)
+    return _RunProgress(runs, client_leases, models, waiters, background, relay.notify, queued)
 
 
 async def _run(

@@ -46,6 +46,7 @@ from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
 from warren_gateway.runs.streams import streams_of
 from warren_gateway.scheduling.draining import Draining
+from warren_gateway.scheduling.service import Scheduler
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -89,6 +90,8 @@ class Gateway:
     parts: Parts
     queue: Follower
     follower: Follower
+    scheduler: Scheduler
+    """It decides only where a test lets it run."""
     url: str
     ann: aiohttp.ClientSession
     bob: aiohttp.ClientSession
@@ -132,6 +135,7 @@ async def open_gateway(
     callers, relay, registry = Callers(store), Relay(store, broker), Registry(broker)
     keys = ApiKeys(store, callers)
     queue, follower = Follower(), Follower()
+    scheduler = Scheduler(store, registry, relay, due=asyncio.Event(), admitted=follower.notify)
     budgets = budgets or BudgetOptions()
     limits = OwnerLimits(budgets)
     runs = Runs(
@@ -152,6 +156,7 @@ async def open_gateway(
         queue,
         follower,
         limits=limits,
+        places=scheduler.place,
     )
     served = Served(store, registry)
     pool, questions = Budgets(budgets), Questions(broker)
@@ -190,6 +195,7 @@ async def open_gateway(
             waiters,
             relay.notify,
             options,
+            scheduler.n_queued,
         ),
         budgets=pool,
         followers=Followers(broker),
@@ -209,7 +215,9 @@ async def open_gateway(
             _client(url, await _key_of(keys, "bob")) as bob,
             _client(url, None) as nobody,
         ):
-            yield Gateway(store, broker, relay, parts, queue, follower, url, ann, bob, nobody)
+            yield Gateway(
+                store, broker, relay, parts, queue, follower, scheduler, url, ann, bob, nobody
+            )
     finally:
         await runner.cleanup()
     assert not undeclared, f"add to the `errors` of these routes: {sorted(undeclared)}"

@@ -4,7 +4,7 @@ Invariant: an outcome that was delivered is kept for `KEPT_S` more, one that was
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -17,6 +17,7 @@ from warren_gateway.models.problems import NoSuchFuture
 from warren_gateway.store.tables import Model, RequestRow, Run
 from warren_schemas.codec.wire import decode
 from warren_schemas.events import RunState
+from warren_schemas.http import QueuePlace
 from warren_schemas.ids import ModelId, RunId, can_be_id
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
@@ -54,9 +55,12 @@ class Pending:
     reason: str
     n_ahead: int
     """Requests of the model that come before it."""
-    run_state: RunState
+    is_moving: bool
+    """Whether its model has all that it needs, so that only what comes before it holds it up."""
 
 
+Places = Callable[[str], QueuePlace | None]
+"""A run -> where it stands in the queue for trainers."""
 Outcome = Done | Failed | Pending
 
 
@@ -68,7 +72,7 @@ def outcome_of(request: Request, result: OpResult) -> Done | Failed:
     return Done(request, outcome)
 
 
-def read(session: Session, viewer: Viewer, future: str) -> Outcome:
+def read(viewer: Viewer, future: str, places: Places, session: Session) -> Outcome:
     """Raises `NoSuchFuture`."""
     query = (
         select(RequestRow, Run)
@@ -83,7 +87,10 @@ def read(session: Session, viewer: Viewer, future: str) -> Outcome:
     asked = Asked.model_validate(row.asked)
     request = Request(row.id, ModelId(row.model_id), RunId(run.id), row.kind, asked)
     if row.outcome is None:
-        return Pending(request, _reason(row, run), _n_ahead(session, row), RunState(run.state))
+        state = RunState(run.state)
+        place = None if state is RunState.PAUSED else places(run.id)
+        is_moving = state is RunState.RUNNING and place is None and run.waiting_for is None
+        return Pending(request, _reason(row, run, place), _n_ahead(session, row), is_moving)
     return outcome_of(request, cast("OpResult", decode(row.outcome).items[0]))
 
 
@@ -103,7 +110,9 @@ def _n_ahead(session: Session, row: RequestRow) -> int:
     return session.exec(select(func.count()).select_from(RequestRow).where(before)).one()
 
 
-def _reason(row: RequestRow, run: Run) -> str:
+def _reason(row: RequestRow, run: Run, place: QueuePlace | None) -> str:
+    if place is not None:
+        return f"the model is {place.position} in the queue for trainers: {place.reason}"
     if run.waiting_for is not None:
         return run.waiting_for
     match RunState(run.state):

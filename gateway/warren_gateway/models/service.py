@@ -6,7 +6,7 @@ is answered, so that no future is lost with a gateway.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.models import kept, outcomes
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.creating import Created, insert_model, with_key
-from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending
+from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending, Places
 from warren_gateway.models.owned import owned, readable
 from warren_gateway.models.problems import ModelClosed
 from warren_gateway.models.submitting import insert_request, touch
@@ -35,7 +35,6 @@ from warren_gateway.store.tables import Model, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.control import RequestsAnswered
 from warren_schemas.events import RunState
-from warren_schemas.http import QueuePlace
 from warren_schemas.http.trainable import (
     CreateModel,
     KeptAsked,
@@ -71,7 +70,7 @@ class Models:
         coordinators: Driving,
         *,
         limits: OwnerLimits = DEFAULT_LIMITS,
-        places: Callable[[str], QueuePlace | None] = lambda _: None,
+        places: Places = lambda _: None,
     ) -> None:
         """`queue` is told of new models, `coordinators` of what is asked of one; `places`: where a model stands in
         the queue for trainers."""
@@ -151,7 +150,9 @@ class Models:
                 event.clear()
                 found = self._waiters.known(viewer, future)
                 if found is None or (found == "open" and not wait_s):
-                    found = await self._store.read(partial(_read, viewer, future))
+                    found = await self._store.read(
+                        partial(outcomes.read, viewer, future, self._places)
+                    )
                 if isinstance(found, Done | Failed):
                     self._delivered.add(future)
                     return found
@@ -162,7 +163,7 @@ class Models:
                     break
         if isinstance(found, Pending) and not wait_s:
             return found
-        last = await self._store.read(partial(_read, viewer, future))
+        last = await self._store.read(partial(outcomes.read, viewer, future, self._places))
         if isinstance(last, Done | Failed):
             self._delivered.add(future)
         return last
@@ -257,10 +258,6 @@ def _info(viewer: Viewer, model: str, session: Session) -> Shown:
 
 def _shown(session: Session, row: tuple[Run, Model]) -> Shown:
     return shown(session, [row])[0]
-
-
-def _read(viewer: Viewer, future: str, session: Session) -> Outcome:
-    return outcomes.read(session, viewer, future)
 
 
 def _newest(viewer: Viewer, limit: int, session: Session) -> list[Shown]:

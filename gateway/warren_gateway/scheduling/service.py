@@ -64,6 +64,10 @@ class Scheduler:
             reason=place.reason,
         )
 
+    def n_queued(self) -> int:
+        """Jobs that waited for a trainer at the last decision."""
+        return len(self._places)
+
     async def run(self) -> None:
         """Never returns."""
         async with asyncio.TaskGroup() as tasks:

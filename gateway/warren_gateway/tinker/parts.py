@@ -45,6 +45,8 @@ class Tinker:
     """Base models that some live trainer offers."""
     maybe_trainable: Callable[[], Sequence[str]]
     """And those that one will offer once it has loaded them, is told to, or takes work again; empty where that isn't known."""
+    n_queued: Callable[[], int]
+    """Jobs of all users that wait for a trainer."""
     options: GatewayOptions
 
 
@@ -66,8 +68,9 @@ def tinker_of(
     waiters: Waiters,
     posted: Callable[[], None],
     options: GatewayOptions,
+    n_queued: Callable[[], int],
 ) -> Tinker:
-    """`posted` is told of messages in the outbox."""
+    """`posted` is told of messages in the outbox; `n_queued`: how many jobs wait for a trainer."""
     sessions = TinkerSessions(store)
 
     def trainable() -> list[str]:
@@ -105,5 +108,6 @@ def tinker_of(
         Accounts(store),
         trainable,
         maybe_trainable,
+        n_queued,
         options,
     )

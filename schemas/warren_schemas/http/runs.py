@@ -132,6 +132,14 @@ class QueuePlace(Frozen):
     reason: str
     """Why it waits, a sentence without its full stop."""
 
+    @property
+    def position(self) -> str:
+        """In words: `number 3 (1 of yours and 1 of others before it)`."""
+        ahead = [f"{self.n_ahead_own} of yours"] if self.n_ahead_own else []
+        ahead += [f"{self.n_ahead_others} of others"] if self.n_ahead_others else []
+        told = f" ({' and '.join(ahead)} before it)" if ahead else ""
+        return f"number {self.number}{told}"
+
 
 class RunView(Frozen):
     id: RunId

@@ -62,10 +62,7 @@ def decimal(number: float | None, digits: int = 3) -> str:
 
 def queued(place: QueuePlace) -> str:
     """Where a run stands among those that wait for a trainer."""
-    ahead = [f"{place.n_ahead_own} of yours"] if place.n_ahead_own else []
-    ahead += [f"{place.n_ahead_others} of others"] if place.n_ahead_others else []
-    told = f" ({' and '.join(ahead)} before it)" if ahead else ""
-    return f"number {place.number}{told}: {place.reason}"
+    return f"{place.position}: {place.reason}"
 
 
 def ending(state: RunState, outcome: RunOutcome | None) -> str:

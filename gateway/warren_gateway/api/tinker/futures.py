@@ -2,6 +2,7 @@
 
 Invariants
 - A poll is answered within `HOLD_S`, with 408 where there is nothing yet: the clients come again at once.
+- What still waits is told with its reason, and its place in the queue as far as that is known.
 - What failed for good is told with 200, for a status of 5xx is asked again without end.
 - The outcomes of ops and samples are in the store: any gateway tells them, also after a restart.
 - A sample that was lost with a broker is answered with 410, at which the clients ask it once more.
@@ -22,12 +23,13 @@ from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
 from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.paths import session_of
 from warren_gateway.tinker.results import Noted, result_of
-from warren_gateway.tinker.samples.completions import Completion
+from warren_gateway.tinker.samples.completions import Completion, clone_of
 from warren_gateway.tinker.samples.futures import NoSuchFuture
 from warren_gateway.tinker.samples.rows import FailedSample
+from warren_gateway.tinker.samples.waiting import waits_for
 from warren_gateway.tinker.sessions import NoSuchSampler
+from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
-from warren_schemas.events import RunState
 from warren_schemas.tinker.answers import (
     ModelCreated,
     ResultFailed,
@@ -60,7 +62,7 @@ async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
     except AnswersLost as error:
         raise stopping() from error
     if outcome is None:
-        return reply(ResultPending(request_id=name), 408)
+        return reply(await _waiting_sample(call, name), 408)
     if isinstance(outcome, FailedSample):
         return reply(failed(outcome.reason, is_users=outcome.is_users))
     return web.Response(body=outcome, content_type=PROTOBUF)
@@ -126,12 +128,28 @@ async def _of_an_op(call: Call[FutureNamed], name: str) -> web.StreamResponse:
 
 def _waiting(pending: Pending) -> ResultPending:
     """With why, and how many ops of the model come first."""
-    is_running = pending.run_state is RunState.RUNNING
+    before = f"; ops of the model that come first: {pending.n_ahead}" if pending.n_ahead else ""
     return ResultPending(
         request_id=pending.request.id,
-        queue_state="active" if is_running else "paused_capacity",
-        queue_state_reason=f"{pending.reason} ({pending.n_ahead} before it)",
+        queue_state="active" if pending.is_moving else "paused_capacity",
+        queue_state_reason=f"{pending.reason}{before}",
     )
+
+
+async def _waiting_sample(call: Call[FutureNamed], name: str) -> ResultPending:
+    """With why where it can't be with a sampler yet, as far as this gateway knows."""
+    parts, (sampler, _) = call.parts, clone_of(name)
+    try:
+        opened = await parts.tinker.sessions.sampler(call.owner, sampler)
+    except NoSuchSampler:
+        return ResultPending(request_id=name)
+    base_model = opened.policy.base_model
+    n_ahead = parts.tinker.futures.n_ahead(name, base_model)
+    samplers = parts.registry.alive(WorkerRole.SAMPLER)
+    reason = waits_for(base_model, n_ahead, samplers, parts.served.advice)
+    if reason is None:
+        return ResultPending(request_id=name)
+    return ResultPending(request_id=name, queue_state="paused_capacity", queue_state_reason=reason)
 
 
 async def _opened(call: Call[FutureNamed], done: Done, noted: Noted) -> str | None:

@@ -1,5 +1,7 @@
 """Sessions of Tinker's clients, and what the clients ask before they open one."""
 
+from collections.abc import Iterator
+
 from aiohttp import web
 
 from warren_gateway.api.route import Call, Nothing, reply
@@ -74,9 +76,22 @@ async def create_session(call: Call[CreateSession]) -> web.StreamResponse:
 
 
 def _news(call: Call[CreateSession]) -> str | None:
-    """What a client had better know from the beginning."""
+    """What a client had better know from the beginning; most show the state of a queue late, or nowhere."""
+    news = [*_back_pressure(call)]
     other = call.parts.tinker.options.tinker_stable_reinforce
-    return None if other == REFUSED else f"Who asks for the loss {STABLE_REINFORCE} gets {other}."
+    if other != REFUSED:
+        news.append(f"Who asks for the loss {STABLE_REINFORCE} gets {other}.")
+    return " ".join(news) or None
+
+
+def _back_pressure(call: Call[CreateSession]) -> Iterator[str]:
+    """What it will have to wait for."""
+    if not call.parts.tinker.trainable():
+        yield "No trainer takes models now: they wait for one."
+    if n := call.parts.tinker.n_queued():
+        yield f"{n} {'job waits' if n == 1 else 'jobs wait'} for a trainer already."
+    if not call.parts.served.offered:
+        yield "No sampler answers now: sampling waits for one."
 
 
 async def session_heartbeat(call: Call[SessionNamed]) -> web.StreamResponse:

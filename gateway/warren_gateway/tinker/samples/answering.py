@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 
 from warren_broker.errors import BrokerError
 from warren_gateway.budgets.budget import Budget, OverBudget
@@ -53,6 +54,7 @@ class Awaited:
     """A sample without an outcome, but for the moment in which it gets one."""
 
     owner: str
+    base_model: str
     n_answers: int
     n_kib: int
     outcome: Sampled | None = None
@@ -98,6 +100,14 @@ class Answering:
     @property
     def open(self) -> list[tuple[str, Awaited]]:
         return [(name, one) for name, one in self._awaited.items() if one.outcome is None]
+
+    def n_ahead(self, name: str, base_model: str) -> int:
+        """Answers with this base model that were asked for before this one, and are not there yet; of one that isn't
+        ours none."""
+        if name not in self._awaited:
+            return 0
+        before = takewhile(lambda one: one[0] != name, self.open)
+        return sum(one.n_answers for _, one in before if one.base_model == base_model)
 
     def require_possible(self, ask: Ask) -> None:
         """What can never be waited for fails at once: the clients try 429 again for ever. Raises `CantSample`."""
@@ -183,4 +193,5 @@ class Answering:
 
 
 def _awaited(owner: str, ask: Ask, body: bytes) -> Awaited:
-    return Awaited(owner, ask.question.n, -(-len(body) // 1024))
+    question, n_kib = ask.question, -(-len(body) // 1024)
+    return Awaited(owner, question.policy.base_model, question.n, n_kib)

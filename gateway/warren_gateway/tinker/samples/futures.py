@@ -140,6 +140,10 @@ class SampleFutures:
                 else:
                     return found
 
+    def n_ahead(self, name: str, base_model: str) -> int:
+        """Answers that are waited for here and come before this sample's."""
+        return self._answering.n_ahead(name, base_model)
+
     async def completed(self, clone: Clone, after: int, *, within_s: float) -> Completed:
         """Which samples are done that had not been after completion number `after`: none where none is by then.
 
