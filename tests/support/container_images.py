@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,12 +12,30 @@ import pytest
 
 IMAGE = "localhost/warren/tiny:1"
 _PYTHON = "/usr/bin/python3"
-_FOLDERS = ("usr/bin", "tmp", "etc", "proc", "dev", "sys", "usr/lib", "usr/lib64")
+_FOLDERS = ("usr/bin", "tmp", "etc", "proc", "dev", "sys", "root", "usr/lib", "usr/lib64")
+SHELL = (
+    "bash",
+    "cat",
+    "chmod",
+    "cp",
+    "env",
+    "find",
+    "ls",
+    "mkdir",
+    "mv",
+    "rm",
+    "sh",
+    "sleep",
+    "tar",
+    "timeout",
+    "touch",
+)
+"""What scripts need."""
 
 
 @contextmanager
-def podman_with_image(folder: Path) -> Generator[None]:
-    """Podman, with the image. Skips the test where Podman can't run a container."""
+def podman_with_image(folder: Path, programs: Sequence[str] = ()) -> Generator[None]:
+    """Podman, with the image, which has these programs of the machine besides. Skips the test where Podman can't run a container."""
     if shutil.which("podman") is None or not os.access(_PYTHON, os.X_OK):
         pytest.skip("podman is not installed")
     with pytest.MonkeyPatch.context() as patch:
@@ -25,7 +43,7 @@ def podman_with_image(folder: Path) -> Generator[None]:
         patch.setenv(
             "CONTAINERS_STORAGE_CONF", str(_written(folder / "storage.conf", _store(folder)))
         )
-        archive = _archive(folder)
+        archive = _archive(folder, programs)
         told = subprocess.run(
             ["podman", "import", archive, IMAGE], check=False, capture_output=True, text=True
         )
@@ -54,8 +72,8 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _archive(folder: Path) -> Path:
-    """As small as may be: what Python needs, with its standard library."""
+def _archive(folder: Path, programs: Sequence[str]) -> Path:
+    """As small as may be: what Python needs, with its standard library, and these programs."""
     root = folder / "root"
     for name in _FOLDERS:
         (root / name).mkdir(parents=True, exist_ok=True)
@@ -67,7 +85,11 @@ def _archive(folder: Path) -> Path:
     shutil.copy2(python, root / "usr/bin/python3")
     ignored = shutil.ignore_patterns("test", "__pycache__", "config-*", "idlelib", "ensurepip")
     shutil.copytree(library, root / f"usr/lib/{library.name}", ignore=ignored, symlinks=True)
-    for path in _linked([python, *library.glob("lib-dynload/*.so")]):
+    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    copied = [Path("/usr/bin", name) for name in programs]
+    for program in copied:
+        shutil.copy2(program, root / "usr/bin")
+    for path in _linked([python, *copied, *library.glob("lib-dynload/*.so")]):
         to = root / "usr" / path.removeprefix("/").removeprefix("usr/")
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, to)
