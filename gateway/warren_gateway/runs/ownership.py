@@ -3,6 +3,8 @@
 The two never stand in for each other: they have queues of their own, and a capacity of their own.
 """
 
+from collections.abc import Collection
+
 from warren_broker.topology import WorkQueue, compare, interact, owned
 from warren_schemas.config import EnvironmentConfig, TrainConfig
 
@@ -20,12 +22,15 @@ def interact_queues(config: TrainConfig, owner: str) -> dict[str, WorkQueue]:
     }
 
 
-def compare_queues(config: TrainConfig, owner: str) -> dict[str, WorkQueue]:
-    """Where its groups are compared, by environment; those whose groups are not have none."""
+def compare_queues(
+    config: TrainConfig, owner: str, comparing: Collection[str]
+) -> dict[str, WorkQueue]:
+    """Where its groups are compared, by environment; those whose groups are not have none. `comparing` are the environments
+    that are known to do it whatever the config says."""
     return {
         environment.name: compare(environment.name, played_by(environment, owner))
         for environment in config.environments
-        if environment.group_parts
+        if environment.group_parts or environment.name in comparing
     }
 
 

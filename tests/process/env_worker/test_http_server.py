@@ -147,6 +147,9 @@ async def test_what_cannot_be_served_says_so_before_anybody_asks() -> None:
     with pytest.raises(ConfigurationError, match="can't be served"):
         async with served(config={"n_turnz": 2}):
             pass
+    with pytest.raises(ConfigurationError, match="compares the episodes of a group"):
+        async with served("tests.support.comparing_environments:Compared"):
+            pass
 
 
 async def test_an_episode_that_nobody_asks_for_is_forgotten() -> None:

@@ -48,6 +48,14 @@ async def test_a_session_that_is_deleted_while_it_opens_holds_no_episode() -> No
         await play(sessions, "two")
 
 
+async def test_an_environment_whose_groups_only_it_can_compare_is_not_served() -> None:
+    async with hosting("tests.support.comparing_environments:Compared") as host:
+        catalogue = Catalogue({"compared": host}, {}, seed=0, capacity=1)
+        with pytest.raises(OrsError, match="compares the episodes of a group") as refused:
+            await catalogue.described("compared")
+        assert refused.value.status == 400
+
+
 async def test_sessions_are_bounded_and_those_that_are_over_make_room() -> None:
     async with serving(max_sessions=3, capacity=8) as sessions:
         for number in ("one", "two"):

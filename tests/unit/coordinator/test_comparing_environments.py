@@ -19,7 +19,9 @@ from tests.unit.coordinator.test_recording import ops_of
 from tests.unit.coordinator.test_scored_replays import ScoringWorld
 from tests.unit.coordinator.world import ReplayWorld, config
 
+from warren_broker.topology import compare
 from warren_gateway.coordinator.rollouts import group_rewards
+from warren_gateway.runs.ownership import compare_queues
 from warren_schemas.episode import (
     Completed,
     EpisodeEnded,
@@ -93,6 +95,9 @@ def test_whoever_is_trained_on_was_compared_and_only_once(
     for group in trained:
         assert group == {member: member / 8 for member in group}, "there was no other reward"
     assert {item.uncompared for item in world.stream if item.is_compared} == {None}
+    assert compare_queues(world.config, "me", world.state.rollouts.comparing) == {
+        "guess": compare("guess")
+    }
 
 
 @pytest.mark.parametrize("seed", range(3))

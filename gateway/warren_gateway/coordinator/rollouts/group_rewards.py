@@ -132,6 +132,8 @@ def _ask(state: CoordinatorState, group: Group) -> None:
         members=tuple(_member(item) for item in items),
         by_environment=items[0].uncompared is not None,
     )
+    if question.by_environment and environment.name not in state.rollouts.comparing:
+        state.rollouts.comparing.append(environment.name)
     queue = compare(environment.name, played_by(environment, state.owner))
     state.change.send(queue, question)
     # so as many are under way as a worker wants, and any worker may take the next

@@ -5,7 +5,7 @@ import logging
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import Broker
-from warren_broker.topology import generate, results
+from warren_broker.topology import WorkQueue, generate, results
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.probe import within
 from warren_gateway.runs.ownership import compare_queues, interact_queues
@@ -20,17 +20,9 @@ log = logging.getLogger(__name__)
 
 async def watch_queues(state: CoordinatorState, broker: Broker) -> None:
     """Keep `state.observed.queue_depths` and `state.observed.is_broker_away` up to date; never returns."""
-    queues = {"queue/results": results(state.model)}
-    if state.plays_episodes:
-        queues["queue/generate"] = generate(state.spec.base_model)
-    if state.uses_environments:
-        for name, queue in interact_queues(state.config, state.owner).items():
-            queues[f"queue/interact/{name}"] = queue
-        for name, queue in compare_queues(state.config, state.owner).items():
-            queues[f"queue/compare/{name}"] = queue
     while True:
         try:
-            for tag, queue in queues.items():
+            for tag, queue in _queues(state).items():
                 asking = within(DEPTH_S, broker.depth(queue))
                 state.observed.queue_depths[tag] = float(await asking or 0)
             state.observed.is_broker_away = False
@@ -38,3 +30,17 @@ async def watch_queues(state: CoordinatorState, broker: Broker) -> None:
             log.info("%s: queue depths are unknown: %s", state.run, error)
             state.observed.is_broker_away = True
         await asyncio.sleep(DEPTH_INTERVAL_S)
+
+
+def _queues(state: CoordinatorState) -> dict[str, WorkQueue]:
+    """By what their metric is called."""
+    queues = {"queue/results": results(state.model)}
+    if state.plays_episodes:
+        queues["queue/generate"] = generate(state.spec.base_model)
+    if state.uses_environments:
+        for name, queue in interact_queues(state.config, state.owner).items():
+            queues[f"queue/interact/{name}"] = queue
+        comparing = state.rollouts.comparing
+        for name, queue in compare_queues(state.config, state.owner, comparing).items():
+            queues[f"queue/compare/{name}"] = queue
+    return queues

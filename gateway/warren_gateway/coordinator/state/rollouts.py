@@ -70,6 +70,8 @@ class RolloutState(BaseModel):
     """New episodes of the decision under way."""
     unhosted: frozenset[int] = Field(default=frozenset(), exclude=True)
     """Environments that no env worker offered at the last decision."""
+    comparing: list[str] = Field(default_factory=list[str])
+    """Environments, each once, that compare their groups themselves, as the ends of episodes told."""
     is_away: bool = Field(default=False, exclude=True)
     """At the last decision some episodes could be played by nobody."""
 
