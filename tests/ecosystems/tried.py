@@ -15,7 +15,7 @@ PACKAGES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Inspect": {"inspect_ai": ["inspect-ai"]},
     "MCP": {"mcp": ["mcp"]},
     "NeMo Gym": {"nemo_gym": ["nemo-gym"]},
-    "ORS client": {"ors": ["ors-sdk"]},
+    "ORS client": {"ors": ["ors-sdk"], "openreward": ["openreward"]},
     "ORS server": {"ors": ["ors-sdk"], "openreward": ["openreward"]},
     "OpenEnv": {"openenv": ["openenv"]},
     "TextArena": {"textarena": ["textarena"]},
