@@ -217,8 +217,11 @@ def _exactly(model: Model, version: int, url: str | None) -> PolicyRef:
 def _newest(model: Model) -> PolicyRef:
     """Of a run whose adapter is not published yet: a version without an address.
 
-    Samplers answer that with `policy_unavailable`, and never with the bare base model.
+    Samplers answer that with `policy_unavailable`, and never with the bare base model. Where a client has published it for
+    nobody to move on to, it is this very version.
     """
+    if model.live_version not in (None, model.policy_version):
+        return _exactly(model, model.policy_version, model.policy_url)
     is_coming = starts_with_adapter(model) and model.policy_url is None
     return PolicyRef(
         model=ModelId(model.id),

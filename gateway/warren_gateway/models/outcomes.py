@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, update
 from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.coordinator.state.client import Asked
+from warren_gateway.coordinator.state.client import UNDELIVERED_S, Asked
 from warren_gateway.models.problems import NoSuchFuture
 from warren_gateway.store.tables import Model, RequestRow, Run
 from warren_schemas.codec.wire import decode
@@ -22,7 +22,6 @@ from warren_schemas.ids import ModelId, RunId, can_be_id
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
 KEPT_S = 15 * 60.0
-UNDELIVERED_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)

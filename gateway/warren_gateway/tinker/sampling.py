@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from warren_gateway.inference.questions import Answer, Question
+from warren_gateway.runs.sampled_versions import MOST_SAMPLED
 from warren_gateway.tinker.answer_room import require_room
 from warren_gateway.tinker.asked_prompts import AskedPrompt, plain, prompt_of
 from warren_gateway.tinker.chosen_tokens import targets_of, tell_drawn, tell_targets
@@ -38,6 +39,10 @@ _USERS = (
     FailureKind.CONTEXT_LENGTH,
     FailureKind.INVALID_REQUEST,
     FailureKind.IMAGES_UNSUPPORTED,
+)
+_KEPT = (
+    f"Weights without a name stay for the {MOST_SAMPLED} samplers of a model that were used last, until their sessions"
+    " end; save_weights_for_sampler keeps them under a name"
 )
 
 
@@ -166,7 +171,9 @@ def _failed(ended: EpisodeEnded) -> FailedSample:
     outcome = ended.outcome
     if not isinstance(outcome, Failed):
         return FailedSample("The prompt leaves no tokens for an answer", is_users=True)
-    return FailedSample(outcome.reason, is_users=outcome.kind in _USERS)
+    is_gone = outcome.kind is FailureKind.POLICY_UNAVAILABLE and ended.spec.policy.pinned
+    reason = f"{outcome.reason}. {_KEPT}" if is_gone else outcome.reason
+    return FailedSample(reason, is_users=outcome.kind in _USERS)
 
 
 def _response(asked: Sample, steps: Sequence[Step]) -> messages.SampleResponse:

@@ -15,8 +15,9 @@ from functools import partial
 from sqlalchemy import bindparam
 from sqlmodel import Session, col, delete, func, select
 
+from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Run, TinkerSampler, TinkerSession
+from warren_gateway.store.tables import Model, Run, TinkerSampler, TinkerSession
 from warren_gateway.tinker.paths import keys_of, name_of, session_of
 from warren_gateway.tinker.searching import search
 from warren_schemas.episode import PolicyRef
@@ -33,12 +34,17 @@ MOST_SESSIONS = 10_000
 
 
 _OWN_SAMPLER = (
-    select(TinkerSampler)
+    select(
+        TinkerSampler,
+        func.coalesce(Model.live_version, Model.policy_version),
+        func.coalesce(Model.live_url, Model.policy_url),
+    )
     .join(TinkerSession, col(TinkerSession.id) == col(TinkerSampler.session_id))
+    .outerjoin(Model, col(Model.id) == col(TinkerSampler.model_id))
     .where(col(TinkerSampler.id) == bindparam("its_id"))
     .where(col(TinkerSession.owner) == bindparam("its_owner"))
 )
-"""Made once: each sample asks so."""
+"""With what a sampler that moves on has come to. Made once: each sample asks so."""
 _SAMPLER = re.compile(r"[A-Za-z0-9_-]{1,64}:sample:[0-9]{1,19}")
 
 
@@ -56,7 +62,7 @@ class NoSuchSampler(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class OpenedSampler:
-    """A sampler, and whose weights it samples from."""
+    """A sampler, and whose weights it samples from now."""
 
     row: TinkerSampler
     policy: PolicyRef
@@ -124,8 +130,7 @@ class TinkerSessions:
 
     async def sampler(self, owner: str, sampler_id: str) -> OpenedSampler:
         """Raises `NoSuchSampler`."""
-        row = await self._store.read(partial(_sampler, owner, sampler_id))
-        return OpenedSampler(row, PolicyRef.model_validate(row.policy))
+        return await self._store.read(partial(_sampler, owner, sampler_id))
 
     async def samplers(self, owner: str, session_id: str) -> list[str]:
         """Ids of what was opened in a session. Raises `NoSuchSession`."""
@@ -221,19 +226,30 @@ def _open(
             base_model=policy.base_model,
             model_path=model_path,
             policy=policy.model_dump(mode="json"),
+            model_id=policy.model,
+            version=policy.min_version if policy.pinned else None,
             created_s=time.time(),
+            used_s=store_time_s(session),
         )
         session.add(row)
     return row
 
 
-def _sampler(owner: str, sampler: str, session: Session) -> TinkerSampler:
+def _sampler(owner: str, sampler: str, session: Session) -> OpenedSampler:
     is_name = _SAMPLER.fullmatch(sampler) is not None  # no store takes a NUL
     named = {"its_id": sampler, "its_owner": owner}
-    row = session.exec(_OWN_SAMPLER, params=named).one_or_none() if is_name else None
-    if row is None:
+    found = session.exec(_OWN_SAMPLER, params=named).one_or_none() if is_name else None
+    if found is None:
         raise NoSuchSampler(sampler)
-    return row
+    row, version, url = found
+    return OpenedSampler(row, _moved_on(PolicyRef.model_validate(row.policy), version, url))
+
+
+def _moved_on(policy: PolicyRef, version: int | None, url: str | None) -> PolicyRef:
+    """The newest that samplers of this model move on to: the files of older ones may be gone."""
+    if policy.pinned or version is None or version < policy.min_version:
+        return policy
+    return policy.model_copy(update={"min_version": version, "url": url})
 
 
 def _samplers(owner: str, session_id: str, session: Session) -> list[str]:

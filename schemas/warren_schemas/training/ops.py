@@ -99,7 +99,9 @@ class PublishPolicy(Frozen):
 
     kind: Literal["publish_policy"] = "publish_policy"
     keep: tuple[NonNegativeInt, ...] = ()
-    """Versions that stay however old they are: they are evaluated, or served under a name."""
+    """Versions that stay however old they are: they are evaluated, served under a name, or sampled from."""
+    is_live: bool = True
+    """Samplers that follow the model move on to it; else only those sample from it that ask for this very version."""
 
 
 class SaveState(Frozen):

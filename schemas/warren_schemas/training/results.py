@@ -23,6 +23,8 @@ class Policy(Frozen):
     url: str
     """fsspec URL of the folder that holds the weights."""
     size_bytes: NonNegativeInt
+    is_live: bool = True
+    """Of a `PublishPolicy` that was; samplers are told of no other."""
 
 
 class OpDone(Frozen):

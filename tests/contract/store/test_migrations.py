@@ -144,6 +144,7 @@ def test_a_run_that_is_paused_meanwhile_stays_so(any_new_url: str) -> None:
         )  # fmt: skip
         session.commit()
     with engine.begin() as connection:
+        take_0037_back(connection)
         connection.execute(text("DROP TABLE sampling_use"))
         connection.execute(text("ALTER TABLE run RENAME COLUMN stop_request TO wish"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0034'"))
@@ -152,4 +153,39 @@ def test_a_run_that_is_paused_meanwhile_stays_so(any_new_url: str) -> None:
         run = session.get_one(tables.Run, "r")
         assert run.stop_request == "pause"
         assert run.progress == {"stage_number": 1, "stopping": "pause"}
+    engine.dispose()
+
+
+def take_0037_back(connection: Connection) -> None:
+    connection.execute(text("DROP INDEX ix_tinker_sampler_model_id"))
+    for column in ("model_id", "version", "used_s"):
+        connection.execute(text(f"ALTER TABLE tinker_sampler DROP COLUMN {column}"))
+    for column in ("live_version", "live_url"):
+        connection.execute(text(f"ALTER TABLE model DROP COLUMN {column}"))
+    connection.execute(text("UPDATE alembic_version SET version_num = '0036'"))
+
+
+def test_samplers_that_were_opened_earlier_hold_their_versions(any_new_url: str) -> None:
+    engine = create_engine(any_new_url)
+    upgrade(engine)
+    policy = {"model": "m", "base_model": "b", "min_version": 7, "url": "u"}
+    with Session(engine) as session:
+        session.add(tables.User(name="ann", created_s=0.0))
+        session.flush()
+        session.add(tables.TinkerSession(id="s", owner="ann", created_s=0.0, seen_s=0.0))
+        session.flush()
+        for name, is_pinned in (("stays", True), ("moves", False)):
+            its_policy = {**policy, "pinned": is_pinned}
+            row = tables.TinkerSampler(
+                id=name, session_id="s", base_model="b", policy=its_policy, created_s=5.0
+            )
+            session.add(row)
+        session.commit()
+    with engine.begin() as connection:
+        take_0037_back(connection)
+    upgrade(engine)
+    with Session(engine) as session:
+        rows = [session.get_one(tables.TinkerSampler, name) for name in ("stays", "moves")]
+        told = [(row.model_id, row.version, row.used_s) for row in rows]
+        assert told == [("m", 7, 5.0), ("m", None, 5.0)]
     engine.dispose()

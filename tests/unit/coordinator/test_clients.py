@@ -204,7 +204,8 @@ class World:
         if isinstance(body, SaveState):
             return done.model_copy(update={"checkpoint_url": f"file:///{body.name}"})
         if isinstance(body, PublishPolicy):
-            policy = Policy(version=self.version, url=f"file:///v{self.version}", size_bytes=1)
+            url, is_live = f"file:///v{self.version}", body.is_live
+            policy = Policy(version=self.version, url=url, size_bytes=1, is_live=is_live)
             return done.model_copy(update={"policy": policy})
         return done
 

@@ -1,6 +1,7 @@
 """Handing an op of a Tinker client to the model that it is for."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from aiohttp import web
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from warren_gateway.api.reading import validated
 from warren_gateway.api.route import Call, TakesT, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
-from warren_gateway.models.asking import wanted
+from warren_gateway.models.asking import Wanted, wanted
 from warren_gateway.models.problems import (
     InvalidOp,
     ModelClosed,
@@ -25,6 +26,7 @@ from warren_schemas.http.trainable import Asking, SkipAsked
 from warren_schemas.text.explain import explain
 from warren_schemas.tinker.answers import Future
 from warren_schemas.tinker.requests import OpAsked
+from warren_schemas.training import PublishPolicy
 
 MOST_CHARS = 4096
 """Of a reason."""
@@ -61,20 +63,30 @@ async def submitted(
 
     Raises `Refusal`: none with 409, which the clients try again for minutes.
     """
-    submit, viewer, extra = call.parts.models.submit, call.viewer, noted.model_dump()
+    submit, viewer = call.parts.models.submit, call.viewer
     try:
         found = await call.parts.tinker.models.id_of(viewer, model)
         try:
-            future = await submit(viewer, found, wanted(op, extra), sequence=number)
+            future = await submit(viewer, found, _wanted(op, noted), sequence=number)
         except (InvalidOp, NoSuchKept) as error:
             spoils = op.kind == "forward_backward"
             skip = SkipAsked(reason=f"{error}"[:MOST_CHARS], spoils_gradient=spoils)
-            future = await submit(viewer, found, wanted(skip, extra), sequence=number)
+            future = await submit(viewer, found, _wanted(skip, noted), sequence=number)
     except (NoSuchTrained, NoSuchTrainable) as error:
         raise no_such("model", model) from error
     except (ModelClosed, RequestConflict) as error:
         raise invalid(f"{error}") from error
     return reply(Future(request_id=future, model_id=model))
+
+
+def _wanted(op: Asking, noted: Noted) -> Wanted:
+    """Samplers that are `inflight` move on to what is published for such ones, and to nothing else. Raises `InvalidOp`."""
+    want = wanted(op, noted.model_dump())
+    if not isinstance(want.body, PublishPolicy):
+        return want
+    opens = noted.sampler is not None and noted.kind == "snapshot"
+    asked = want.asked.model_copy(update={"opens_sampler": opens})
+    return replace(want, body=PublishPolicy(is_live=noted.kind == "inflight"), asked=asked)
 
 
 async def trained_model(call: Call[TakesT], name: str) -> Trained:

@@ -8,8 +8,9 @@ import logging
 from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.clients import windows
 from warren_gateway.coordinator.learning import client_checkpoints, steps
-from warren_gateway.coordinator.state.client import Taken
+from warren_gateway.coordinator.state.client import UNDELIVERED_S, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
+from warren_gateway.runs.sampled_versions import MOST_SAMPLED
 from warren_schemas.events import RunState, WarningRaised
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
@@ -42,6 +43,12 @@ def _note_done(state: CoordinatorState, number: int, outcome: OpDone, taken: Tak
     if (policy := outcome.policy) is None:
         return
     steps.list_policy(state, policy.version, policy.version)
+    if policy.is_live and policy.version >= (client.live_version or 0):
+        client.live_version = policy.version
+        state.change.model |= {"live_version": policy.version, "live_url": policy.url}
+    if taken is not None and taken.asked.opens_sampler:
+        unopened = {**client.unopened, policy.version: state.now_s + UNDELIVERED_S}
+        client.unopened = dict(sorted(unopened.items())[-MOST_SAMPLED:])
     if taken is not None and (name := taken.asked.name) is not None:
         client.pinned.add(policy.version)
         ttl_s = taken.asked.ttl_s

@@ -13,6 +13,7 @@ from warren_gateway.coordinator.learning import client_checkpoints
 from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
+from warren_gateway.runs.sampled_versions import sampled_versions
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.statements import table
 from warren_gateway.store.tables import Checkpoint, RequestRow, Run, SnapshotRow
@@ -53,6 +54,8 @@ class Seen:
     silence_s: float | None
     """How long the client may be silent."""
     pinned: frozenset[int]
+    sampled: frozenset[int]
+    """Versions that samplers without a name refer to."""
     checkpoints: frozenset[str]
     """Names."""
     served: KeptVersions
@@ -90,6 +93,7 @@ def _with_kept(session: Session, run: str, model: str, arrived: list[Arrived]) -
         row.client_until_s,
         row.client_lease_s,
         frozenset(session.exec(snapshots)),
+        sampled_versions(session, model),
         frozenset(session.exec(checkpoints)),
         kept_versions(session, run),
     )
@@ -148,6 +152,12 @@ def take_in(state: CoordinatorState, seen: Seen) -> None:
     """What was seen is what is."""
     client = state.client
     client.arrived, client.until_s, client.pinned = seen.arrived, seen.until_s, set(seen.pinned)
+    client.sampled = set(seen.sampled)
+    client.unopened = {
+        version: until_s
+        for version, until_s in client.unopened.items()
+        if version not in seen.sampled and until_s > state.now_s
+    }
     client.looked_s = state.now_s
     attended_s = state.now_s - client.attended_since_s
     is_overdue = seen.until_s is not None and seen.now_s >= seen.until_s

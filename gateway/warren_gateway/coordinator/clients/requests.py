@@ -101,8 +101,7 @@ def _take(state: CoordinatorState, request: Arrived, asked: Asked, body: OpBody)
 def _completed(state: CoordinatorState, asked: Asked, body: OpBody) -> OpBody | None:
     """The op with what only the coordinator knows; None while it can't be known."""
     if isinstance(body, PublishPolicy):
-        served = in_use(state.observed.served, state.now_s)
-        return PublishPolicy(keep=tuple(sorted(state.client.pinned | served)))
+        return PublishPolicy(keep=_kept(state), is_live=body.is_live)
     if isinstance(body, SaveState) and _is_taken(state, asked):
         return Refused(
             reason=f"there is a checkpoint {asked.name} already; choose another name, or say overwrite"
@@ -113,6 +112,14 @@ def _completed(state: CoordinatorState, asked: Asked, body: OpBody) -> OpBody | 
             return Refused(reason=f"the model has no checkpoint {asked.name}")
         return None if mark.url is None else LoadState(url=mark.url, optimizer=body.optimizer)
     return body
+
+
+def _kept(state: CoordinatorState) -> tuple[int, ...]:
+    """Versions that somebody may sample from still. One that an op in the log publishes is none of these yet, and is
+    among the newest: the log has no room for as many others."""
+    client, served = state.client, in_use(state.observed.served, state.now_s)
+    live = set[int]() if client.live_version is None else {client.live_version}
+    return tuple(sorted(client.pinned | client.sampled | set(client.unopened) | live | served))
 
 
 def _is_taken(state: CoordinatorState, asked: Asked) -> bool:

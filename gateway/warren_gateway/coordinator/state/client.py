@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 from warren_gateway.coordinator.state.told_metrics import ToldMetrics
 from warren_schemas.training import OpBody
 
+UNDELIVERED_S = 24 * 3600.0
+"""So long is an outcome kept that its client has not fetched."""
+
 
 class Asked(BaseModel):
     """What a request says that is not part of its op."""
@@ -30,6 +33,8 @@ class Asked(BaseModel):
     """The model begins with it: without it there is nothing to go on with."""
     source: str | None = None
     """Of a `LoadState`: the URL of another model's checkpoint, which stays until it is loaded."""
+    opens_sampler: bool = False
+    """Of a `PublishPolicy`: whoever fetches its outcome opens a sampler that stays at this version."""
     lengths: list[int] = Field(default_factory=list[int])
     """Of the sequences of a batch, for whoever takes its logprobs apart."""
     extra: dict[str, Any] | None = None
@@ -73,6 +78,10 @@ class ClientState(BaseModel):
     next_sequence: int = 1
     version: int = 0
     """Of the model, as the newest answer told."""
+    live_version: int | None = None
+    """The newest one to which samplers move on."""
+    unopened: dict[int, float] = Field(default_factory=dict[int, float])
+    """Versions for samplers that nobody has opened yet, each with the time until which that can be done."""
     unsaved_s: float = 0.0
     """What trainers took for the ops after the newest checkpoint that is asked for."""
     save_s: float = 0.0
@@ -99,3 +108,5 @@ class ClientState(BaseModel):
     """When the newest optimizer step was answered; 0 where this coordinator has seen none."""
     pinned: set[int] = Field(default_factory=set[int], exclude=True)
     """Versions of the snapshots that have a name."""
+    sampled: set[int] = Field(default_factory=set[int], exclude=True)
+    """Other versions that samplers stay at."""

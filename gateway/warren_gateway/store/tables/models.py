@@ -50,6 +50,9 @@ class Model(SQLModel, table=True):
         default=0, sa_column=Column(BigInteger, nullable=False, server_default="0")
     )
     """Of the newest published policy."""
+    live_version: int | None = None
+    """Of a client's model: the newest version that was published for samplers that move on; None: there was none."""
+    live_url: str | None = None
     adapter_id: str | None = Field(default=None, index=True)
     """The uploaded adapter that it starts with; that one stays until the run is over."""
     checkpoint_op: int = 0

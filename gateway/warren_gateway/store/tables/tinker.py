@@ -2,7 +2,8 @@
 
 Invariants
 - A sampler's id is made of its session's and of its number there, so that who asks twice has one.
-- The policy of a sampler never changes; that of an `inflight` one says that it moves on.
+- The policy of a sampler never changes. One that has no `version` says that it moves on, and then is the oldest that
+  may be sampled from.
 - Completions of a sampler are numbered in the order of their commits.
 """
 
@@ -42,7 +43,12 @@ class TinkerSampler(SQLModel, table=True):
     """Of a checkpoint; None: the base model, or a snapshot without a name."""
     policy: dict[str, Any] = Field(sa_column=Column(JSON, nullable=False))
     """A `PolicyRef`."""
+    model_id: str = Field(default="", index=True, sa_column_kwargs={"server_default": ""})
+    """The policy's, and the version where it stays."""
+    version: int | None = None
     created_s: float
+    used_s: float = Field(default=0.0, sa_column_kwargs={"server_default": "0"})
+    """On the store's clock: when it was opened, or a sample of it was done last."""
     n_completed: int = Field(
         default=0, sa_column=Column(BigInteger, nullable=False, server_default="0")
     )

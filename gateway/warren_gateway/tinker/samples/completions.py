@@ -34,7 +34,7 @@ _SAMPLERS = table(TinkerSampler)
 _COUNT = (
     update(_SAMPLERS)
     .where(_SAMPLERS.c.id == bindparam("its_id"))
-    .values(n_completed=_SAMPLERS.c.n_completed + 1)
+    .values(n_completed=_SAMPLERS.c.n_completed + 1, used_s=bindparam("now_s"))
     .returning(_SAMPLERS.c.n_completed)
 )
 
@@ -59,9 +59,9 @@ def clone_of(name: str) -> Clone:
     return sampler, int(number) // CLONE
 
 
-def next_completion(session: Session, sampler: str) -> int | None:
+def next_completion(session: Session, sampler: str, now_s: float) -> int | None:
     """Its number. None where the sampler is gone, so that nobody asks."""
-    counted = session.connection().execute(_COUNT, {"its_id": sampler})
+    counted = session.connection().execute(_COUNT, {"its_id": sampler, "now_s": now_s})
     return counted.scalar_one_or_none()
 
 

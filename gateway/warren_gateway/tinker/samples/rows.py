@@ -172,7 +172,7 @@ def _end(
         return
     (sampler, owner), now_s = row, store_time_s(session)
     end: dict[str, object] = {"asked": None, "done_s": now_s}
-    end["completion"] = next_completion(session, sampler)
+    end["completion"] = next_completion(session, sampler, now_s)
     if isinstance(outcome, FailedSample):
         end |= {"failure": outcome.reason, "is_users": outcome.is_users}
     else:

@@ -263,8 +263,8 @@ class Engine:
                 return fitted_loss(model, body, entry.budget, progress=self._progress)
             case OptimStep():
                 return optimizer_step(model, body)
-            case PublishPolicy(keep=keep):
-                return entry.publisher.publish(model, keep)
+            case PublishPolicy(keep=keep, is_live=is_live):
+                return entry.publisher.publish(model, keep, is_live=is_live)
             case SaveState():
                 states = states_url(self._config.checkpoint_url, model_id)
                 url = join_url(states, body.name)

@@ -46,7 +46,9 @@ class Publisher:
         self._stored = {int(name[1:]) for name in names if _VERSION.fullmatch(name)}
         self._newest: Policy | None = None
 
-    def publish(self, model: TrainableModel, keep: Collection[int] = ()) -> OpDone:
+    def publish(
+        self, model: TrainableModel, keep: Collection[int] = (), *, is_live: bool = True
+    ) -> OpDone:
         """Write the policy unless this very version was written here; old ones in `keep` stay.
 
         Raises `OSError`.
@@ -60,7 +62,8 @@ class Publisher:
             self._newest = Policy(version=model.version, url=url, size_bytes=size_bytes)
             self._stored.add(model.version)
             self._ranks.by_first(partial(self._delete_old, model.version, keep))
-        return OpDone(version=model.version, policy=self._newest)
+        policy = self._newest.model_copy(update={"is_live": is_live})
+        return OpDone(version=model.version, policy=policy)
 
     def close(self) -> None:
         """This process trains the model no more."""

@@ -219,15 +219,16 @@ class Lease:
 
     async def _announce(self, answers: list[OpResult]) -> None:
         """Nobody depends on hearing this: the next `Generate` names the policy as well."""
+        done = [answer.outcome for answer in answers if isinstance(answer.outcome, OpDone)]
         published = [
             PolicyPublished(
-                envelope=Envelope(run=answer.envelope.run),
-                model=answer.model,
+                envelope=Envelope(run=self._order.envelope.run),
+                model=self._order.model,
                 base_model=self._order.spec.base_model,
-                policy=answer.outcome.policy,
+                policy=outcome.policy,
             )
-            for answer in answers
-            if isinstance(answer.outcome, OpDone) and answer.outcome.policy is not None
+            for outcome in done
+            if outcome.policy is not None and outcome.policy.is_live
         ]
         if not published:
             return

@@ -13,6 +13,7 @@ from warren_gateway.coordinator.clients import reading
 from warren_gateway.coordinator.clients.reading import Seen
 from warren_gateway.store.tables import Model, RequestRow, ServedRow, SnapshotRow
 from warren_gateway.tinker.paths import key_of
+from warren_schemas.episode import PolicyRef
 from warren_schemas.http.trainable import CreateModel
 from warren_schemas.users.access import CreateKey, KeyScope, ShareRun
 
@@ -172,3 +173,31 @@ async def test_what_loads_neither_into_a_model_nor_a_new_one_says_what_is_missin
 ) -> None:
     detail = (await ann.post("load_weights", body, status=422))["detail"]
     assert told in detail and detail.startswith("The body has")
+
+
+async def test_a_sampler_that_moves_on_samples_from_what_its_model_has_come_to(
+    gateway: Gateway, ann: Wire
+) -> None:
+    """And one that stays from what it was opened with."""
+    session = await ann.session()
+    name = await model_of(gateway, session)
+    trained = await gateway.parts.tinker.models.find(Viewer("ann"), name)
+    opened = PolicyRef(
+        model=trained.id, base_model="warren/tiny", min_version=3, url="file:///weights/3"
+    )
+    stays = opened.model_copy(update={"pinned": True})
+    sessions = gateway.parts.tinker.sessions
+    moving, staying = [
+        await sessions.open_sampler("ann", session, number, policy)
+        for number, policy in enumerate((opened, stays))
+    ]
+    for version, comes_to in ((2, 3), (40, 40)):
+
+        def publish(store: Session, at: int = version) -> None:
+            model = store.get_one(Model, trained.id)
+            model.live_version, model.live_url = at, f"file:///weights/{at}"
+
+        await gateway.store.transact(publish)
+        found = (await sessions.sampler("ann", moving.id)).policy
+        assert (found.min_version, found.url) == (comes_to, f"file:///weights/{comes_to}")
+        assert (await sessions.sampler("ann", staying.id)).policy == stays
