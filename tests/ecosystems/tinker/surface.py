@@ -110,10 +110,25 @@ class Surface:
         copy = self.call(service, "copy_weights", state)
         self.call(service, "create_training_client_from_state", copy)
         ranks = {"logprobs": 1, "weights": 1}
-        self.call(service, "create_custom_loss", traced_loss, input_ranks=ranks)
+        loss = self.call(service, "create_custom_loss", traced_loss, input_ranks=ranks)
+        if loss is not None:
+            self.use_loss(trainer, loss)
         self.look(rest, trainer, state, weights, external)
         resolved(service.close("success")) if hasattr(service, "close") else None
         self.results["ServiceClient.close"] = "works" if hasattr(service, "close") else "no such"
+
+    def use_loss(self, trainer, loss):
+        """It works where the model is trained by it, and it is the built-in one that it imitates."""
+        try:
+            own = resolved(trainer.forward_backward_custom([datum()], loss)).metrics
+            plain = resolved(trainer.forward([datum()], "cross_entropy")).metrics
+            resolved(trainer.optim_step(types.AdamParams(learning_rate=1e-3)))
+        except Exception as error:  # noqa: BLE001
+            told = f"{type(error).__name__}: {error}"
+        else:
+            is_it = abs(own["custom/mine:sum"] - plain["loss:sum"]) < 1e-4
+            told = "works" if is_it else f"another loss: {own} and {plain}"
+        self.results["ServiceClient.create_custom_loss"] = told
 
     def train(self, trainer):
         self.call(trainer, "get_info")
