@@ -6,9 +6,13 @@ import pytest
 from sqlmodel import Session
 from tests.unit.coordinator.test_clients import World, optim_step
 
+from warren_gateway.coordinator.clients.sampled_versions import (
+    MOST_SAMPLED,
+    SILENT_S,
+    sampled_versions,
+)
 from warren_gateway.coordinator.state.client import UNDELIVERED_S, Asked
 from warren_gateway.models.asking import Wanted
-from warren_gateway.runs.sampled_versions import MOST_SAMPLED, SILENT_S, sampled_versions
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.tables import Model, Run, SnapshotRow, TinkerSampler, TinkerSession
 from warren_schemas.training import KEEP_POLICIES, PublishPolicy

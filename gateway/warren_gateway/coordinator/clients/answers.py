@@ -7,10 +7,10 @@ import logging
 
 from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.clients import windows
+from warren_gateway.coordinator.clients.sampled_versions import MOST_SAMPLED
 from warren_gateway.coordinator.learning import client_checkpoints, steps
 from warren_gateway.coordinator.state.client import UNDELIVERED_S, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.runs.sampled_versions import MOST_SAMPLED
 from warren_schemas.events import RunState, WarningRaised
 from warren_schemas.training import OpDone, OpFailed, OpResult
 

@@ -9,11 +9,11 @@ from sqlalchemy import select as select_rows
 from sqlmodel import Session, col, select
 
 from warren_gateway.coordinator.clients.order import in_turn
+from warren_gateway.coordinator.clients.sampled_versions import sampled_versions
 from warren_gateway.coordinator.learning import client_checkpoints
 from warren_gateway.coordinator.state.client import Arrived, Asked, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.runs.kept_versions import KeptVersions, kept_versions
-from warren_gateway.runs.sampled_versions import sampled_versions
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.statements import table
 from warren_gateway.store.tables import Checkpoint, RequestRow, Run, SnapshotRow
