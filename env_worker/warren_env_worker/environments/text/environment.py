@@ -52,7 +52,7 @@ class TextEnv(Env[TaskT]):
         self, text: TextSettings | None, preface: str | None, *, lists: bool = False
     ) -> None:
         """`preface` goes before the sentence that says how to act; `lists` shows what is admissible behind the game's words."""
-        self.settings = settings = text or TextSettings()
+        self.text = settings = text or TextSettings()
         self.preface = preface
         self.reads: Form = settings.form or self.form
         self._takes_words = self.form == "whole"
@@ -139,7 +139,7 @@ class TextEnv(Env[TaskT]):
     def _refused(self, told: str, admissible: Sequence[str] | None = None) -> StepResult:
         """Nothing has changed in the game."""
         self.counts[self._invalid_metric] += 1
-        rule = self.settings.invalid
+        rule = self.text.invalid
         most, chosen = (None, None) if rule is None else (rule.most, rule.reward)
         is_over = most is not None and self.counts[self._invalid_metric] > most
         return StepResult(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from warren.environment import ConfigError, Env
+from warren.environment import ConfigError, Context, Env
 from warren_env_worker.environments.alfworld.environment import AlfWorld
 from warren_env_worker.environments.gem.environment import Gem
 from warren_env_worker.environments.gymnasium.environment import Gymnasium
@@ -112,3 +112,19 @@ def test_a_game_that_takes_words_gets_the_action_in_its_own_form() -> None:
     assert Gem("game:A", text=tagged).read("{5}") == "\\boxed{{5}}"
     chosen = TextSettings(given="{{{action}}}!")
     assert Gem("game:A", text=chosen).read("5") == "{5}!"
+
+
+def test_what_a_game_is_made_of_is_its_own_settings() -> None:
+    text = TextSettings(tag="move")
+    world = TextWorld(
+        "tw-simple", {"goal": "brief"}, {"test": {"goal": "none"}}, text=text, games=3
+    )
+    lake = Gymnasium("FrozenLake-v1", {"is_slippery": False}, ("a", "b", "c", "d"), text=text)
+    ctx = Context.derive(1, "test", 2, 0)
+    assert world.made(2, ctx)["settings"] == {"goal": "none"}
+    assert lake.made(None, ctx) == {
+        "env": "FrozenLake-v1",
+        "arguments": {"is_slippery": False},
+        "seed": ctx.seed,
+        "names": ["a", "b", "c", "d"],
+    }
