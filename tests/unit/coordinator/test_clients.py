@@ -223,7 +223,7 @@ class World:
 
     def outcome(self, future: str) -> Outcome:
         with Session(self.engine) as session:
-            return read(session, ME, future)
+            return read(ME, future, lambda _: None, session)
 
     def reason(self, future: str) -> str:
         failed = self.outcome(future)
