@@ -23,6 +23,7 @@ from warren_gateway.models.creating import Created, insert_model, with_key
 from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending, Places
 from warren_gateway.models.owned import owned, readable
 from warren_gateway.models.problems import ModelClosed
+from warren_gateway.models.recent_ops import RecentOps
 from warren_gateway.models.submitting import insert_request, touch
 from warren_gateway.models.viewing import Shown, shown, trainable_view
 from warren_gateway.models.waiters import Waiters
@@ -75,6 +76,7 @@ class Models:
         """`queue` is told of new models, `coordinators` of what is asked of one; `places`: where a model stands in
         the queue for trainers."""
         self._store = store
+        self.ops = RecentOps(store)
         self._broker = broker
         self._relay = relay
         self._waiters = waiters

@@ -10,6 +10,7 @@ from warren_schemas.http import (
     datasets,
     deployment,
     evaluations,
+    model_ops,
     records,
     runs,
     serving,
@@ -40,6 +41,7 @@ from warren_schemas.http.deployment import QueueList as QueueList
 from warren_schemas.http.deployment import WorkerList as WorkerList
 from warren_schemas.http.evaluations import *
 from warren_schemas.http.evaluations import EvaluationList as EvaluationList
+from warren_schemas.http.model_ops import *
 from warren_schemas.http.problem import Problem as Problem
 from warren_schemas.http.records import *
 from warren_schemas.http.runs import *
@@ -68,4 +70,5 @@ __all__ += evaluations.__all__
 __all__ += records.__all__
 __all__ += runs.__all__
 __all__ += serving.__all__
+__all__ += model_ops.__all__
 __all__ += trainable.__all__

@@ -25,6 +25,7 @@ from warren.sync.trainable import TrainableModel
 from warren_schemas.check import RunCheck
 from warren_schemas.config import RecordedSource, RecordingFilter, Update
 from warren_schemas.http import (
+    ModelOp,
     ServedView,
     TrainableView,
 )
@@ -167,6 +168,10 @@ class Client(Deployment):
     def model(self, model: str) -> TrainableView:
         """One of them, by its id."""
         return self._call(self._client.model(model))
+
+    def model_ops(self, model: str, *, limit: int = 20) -> tuple[ModelOp, ...]:
+        """The newest ops of such a model whose outcomes are kept, newest first. Raises `NotFound`."""
+        return self._call(self._client.model_ops(model, limit=limit))
 
     def close_model(self, model: str) -> TrainableView:
         """Save it and give its trainer back."""

@@ -11,6 +11,7 @@ from warren.pending import pending
 from warren.trainable.model import TrainableModel
 from warren_schemas.config import Update
 from warren_schemas.http import TrainableView
+from warren_schemas.http.model_ops import ModelOp, ModelOpList
 from warren_schemas.http.trainable import BeginFrom, CreateModel, TrainableList
 
 
@@ -70,6 +71,12 @@ class Client(DeploymentClient):
     async def model(self, model: str) -> TrainableView:
         """One of them, by its id. Raises `NotFound`."""
         return await self._transport.get(f"/v1/trainable/{quote(model, safe='')}", TrainableView)
+
+    @pending
+    async def model_ops(self, model: str, *, limit: int = 20) -> tuple[ModelOp, ...]:
+        """The newest ops of such a model whose outcomes are kept, newest first. Raises `NotFound`."""
+        path = f"/v1/trainable/{quote(model, safe='')}/ops?limit={limit}"
+        return (await self._transport.get(path, ModelOpList)).ops
 
     @pending
     async def close_model(self, model: str) -> TrainableView:

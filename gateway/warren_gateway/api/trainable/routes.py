@@ -13,6 +13,7 @@ from warren_gateway.models.problems import InvalidOp
 from warren_gateway.tinker.paths import keys_of
 from warren_schemas.base import Frozen
 from warren_schemas.fields.arrays import Logprobs
+from warren_schemas.http.model_ops import ModelOpList
 from warren_schemas.http.trainable import (
     AskOp,
     CreateModel,
@@ -38,6 +39,10 @@ MAX_OP_BYTES = 32 * 1024 * 1024
 
 class ModelsWanted(Frozen):
     limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
+class OpsWanted(Frozen):
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
 
 
 class OutcomeWanted(Frozen):
@@ -69,6 +74,11 @@ async def ask_op(call: Call[AskOp]) -> web.StreamResponse:
         call.viewer, model, wanted(asked.op), key=asked.key, sequence=asked.sequence
     )
     return reply(FutureView(future=future, model=ModelId(model)))
+
+
+async def list_ops(call: Call[OpsWanted]) -> web.StreamResponse:
+    model, limit = call.request.match_info["model"], call.takes.limit
+    return reply(ModelOpList(ops=await call.parts.models.ops.of(call.viewer, model, limit)))
 
 
 async def show_outcome(call: Call[OutcomeWanted]) -> web.StreamResponse:
@@ -191,6 +201,16 @@ ROUTES = (
         errors=(400, 404, 409, 413, 422, 429),
         max_body_bytes=MAX_OP_BYTES,
         is_routine=True,
+    ),
+    Route(
+        "GET",
+        "/v1/trainable/{model}/ops",
+        list_ops,
+        takes=OpsWanted,
+        answers=ModelOpList,
+        summary="List the newest ops of a model whose outcomes are kept, newest first",
+        scope=KeyScope.READ,
+        errors=(400, 404, 422),
     ),
     Route(
         "GET",

@@ -91,6 +91,7 @@ ANOTHER_TENANTS: dict[str, int] = {
     "hear_client": OF_ONE_OWNER,
     "close_model": OF_ONE_OWNER,
     "ask_op": OF_ONE_OWNER,
+    "list_ops": OF_ONE_OWNER,
     "show_outcome": OF_ONE_OWNER,
     "list_kept": OF_ONE_OWNER,
     "set_ttl": OF_ONE_OWNER,

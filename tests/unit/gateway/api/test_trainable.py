@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlmodel import Session
+from sqlmodel import Session, col, select
 from tests.support.gateway import Gateway
 
 import warren
 from warren.cli.commands.models import models
 from warren.cli.options import Gateway as GatewayOption
 from warren.trainable.model import TrainableModel
-from warren_gateway.store.tables import Run
+from warren_gateway.store.tables import RequestRow, Run
+from warren_schemas.codec.wire import encode
+from warren_schemas.envelope import Envelope
 from warren_schemas.http.trainable import FutureAnswer, FuturePending
+from warren_schemas.training import OpDone, OpFailed, OpResult
 
 LOSS = {"kind": "cross_entropy"}
 UPDATE = {"kind": "forward_backward", "loss": LOSS, "data": [{"ids": [1, 2, 3]}]}
@@ -247,6 +250,42 @@ async def test_a_run_can_t_be_submitted_for_a_client(gateway: Gateway) -> None:
     async with gateway.ann.post("/v1/runs", json={"config": config}) as response:
         assert response.status == 422
         assert "docs/primitives.md" in str(await response.json())
+
+
+async def test_the_newest_ops_are_listed_with_what_came_of_them(
+    gateway: Gateway,
+    client: warren.Client,
+    model: TrainableModel,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trained = await model.forward_backward([datum()], warren.CrossEntropyLoss())
+    stepped, published = await model.optim_step(0.1), await model.publish()
+    done = OpDone(version=0, metrics={"loss:sum": 1.5, "tokens:sum": 2.0, "nll:mean": 0.75})
+    failed = OpFailed(reason="the gradient's norm is nan")
+
+    def answer(session: Session) -> None:
+        for future, outcome in ((trained, done), (stepped, failed)):
+            result = OpResult(
+                envelope=Envelope(), model=model.id, epoch=1, number=1, outcome=outcome
+            )
+            row = session.exec(select(RequestRow).where(col(RequestRow.id) == future.id)).one()
+            row.op, row.outcome, row.done_s = 1, encode([result]), row.arrived_s + 2.0
+            session.add(row)
+
+    await gateway.store.transact(answer)
+    newest, second, third = await client.model_ops(model.id)
+    assert (newest.future, newest.kind, newest.state) == (published.id, "publish_policy", "waiting")
+    assert (second.state, second.reason) == ("failed", "the gradient's norm is nan")
+    assert (third.future, third.state, third.metrics) == (trained.id, "done", done.metrics)
+    assert third.done_s == third.arrived_s + 2.0
+    assert await client.model_ops(model.id, limit=1) == (newest,)
+    async with gateway.bob.get(f"/v1/trainable/{model.id}/ops") as response:
+        assert response.status == 404
+    key = gateway.ann.headers["Authorization"].removeprefix("Bearer ")
+    here = GatewayOption(url=gateway.url, api_key=key)
+    await asyncio.to_thread(models.ops, model.id, gateway=here)
+    told = capsys.readouterr().out
+    assert "1.5" in told and "nll:mean 0.75" in told and "norm is nan" in told
 
 
 async def test_the_commands_show_and_close_models(

@@ -8,12 +8,14 @@ from cyclopts import Parameter
 from warren.cli import codes
 from warren.cli.connecting import connected
 from warren.cli.options import HERE, AsJson, Gateway, GatewayOptions
+from warren.display.newest_metrics import figure
 from warren.display.output import make_output, print_json
-from warren.display.words import ago, queued
+from warren.display.words import ago, duration, queued
 from warren_schemas.http import TrainableView
+from warren_schemas.http.model_ops import ModelOp, ModelOpList
 from warren_schemas.http.trainable import TrainableList
 
-__all__ = ["close", "ls", "show"]
+__all__ = ["close", "ls", "ops", "show"]
 
 Limit = Annotated[int, Parameter(help="How many at most.")]
 Model = Annotated[str, Parameter(name="MODEL", help="Id, as shown by `warren models ls`.")]
@@ -35,6 +37,17 @@ def show(model: Model, /, *, json: AsJson = False, gateway: GatewayOptions = HER
         warren models show model_01k2
     """
     return asyncio.run(_show(model, gateway, as_json=json))
+
+
+def ops(
+    model: Model, /, *, limit: Limit = 20, json: AsJson = False, gateway: GatewayOptions = HERE
+) -> int:
+    """List what a model's client asked for last, with losses and times, as long as outcomes are kept.
+
+    For example:
+        warren models ops model_01k2
+    """
+    return asyncio.run(_ops(model, limit, gateway, as_json=json))
 
 
 def close(model: Model, /, *, json: AsJson = False, gateway: GatewayOptions = HERE) -> int:
@@ -86,6 +99,20 @@ async def _show(model: str, gateway: Gateway, *, as_json: bool) -> int:
     return codes.OK
 
 
+async def _ops(model: str, limit: int, gateway: Gateway, *, as_json: bool) -> int:
+    async with connected(gateway) as client:
+        asked = await client.model_ops(model, limit=limit)
+    output = make_output()
+    if as_json:
+        print_json(ModelOpList(ops=asked))
+    elif not asked:
+        output.line("No op whose outcome is still kept; `warren metrics RUN` has every step.")
+    else:
+        columns = ["op", "state", "asked", "took", "loss", "tokens", "what else"]
+        output.table(columns, [_op_row(op) for op in asked], right=["took", "loss", "tokens"])
+    return codes.OK
+
+
 async def _close(model: str, gateway: Gateway, *, as_json: bool) -> int:
     async with connected(gateway) as client:
         view = await client.close_model(model)
@@ -95,6 +122,15 @@ async def _close(model: str, gateway: Gateway, *, as_json: bool) -> int:
         how = view.state if view.state.is_final else "being closed"
         make_output().line(f"{view.id} ({view.name}) is {how}")
     return codes.OK
+
+
+def _op_row(op: ModelOp) -> tuple[str, ...]:
+    took = "" if op.done_s is None else duration(max(0.0, op.done_s - op.arrived_s))
+    loss, tokens = op.metrics.get("loss:sum"), op.metrics.get("tokens:sum")
+    others = {k: v for k, v in op.metrics.items() if k not in ("loss:sum", "tokens:sum")}
+    told = op.reason or "  ".join(f"{name} {figure(value)}" for name, value in others.items())
+    figures = ("" if value is None else figure(value) for value in (loss, tokens))
+    return (op.kind, op.state.replace("_", " "), ago(op.arrived_s), took, *figures, told)
 
 
 def _row(view: TrainableView) -> tuple[str, ...]:
