@@ -9,7 +9,7 @@ targets that are the input's own tokens, a sampler with a name for each step, a 
 CHECKPOINT going on from one with its optimizer. Prints a JSON object for each step, and last one with the checkpoint.
 """
 
-# pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+# pyright: basic, reportMissingImports=false, reportMissingModuleSource=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 # (both lie in environments of their own)
 
 import asyncio
