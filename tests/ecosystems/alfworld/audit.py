@@ -28,7 +28,7 @@ def looked_at(games: Any, split: str, number: int) -> dict[str, object]:
 
 def won(program: Any, split: str, number: int) -> dict[str, object]:
     episode = program.Episode()
-    episode.make(split, number, lists_commands=False)
+    episode.make(split, number, tells_admissible=False)
     episode.begin()
     commands: list[str] = []
     is_won = False
