@@ -1,26 +1,16 @@
 """A file of TrainingTraces, one a line. All calls block."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Self
 
+from warren_schemas.exports.files import JsonLinesFile
 from warren_schemas.http import TrajectoryView
 from warren_schemas.traces.writing import trace_line
 
 TRACES_ENDING = ".traces.jsonl"
 
 
-class TracesFile:
+class TracesFile(JsonLinesFile):
     """Raises `OSError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
 
     def write(self, views: Sequence[TrajectoryView]) -> int:
         """How many of them can be traces, and were written."""
