@@ -26,6 +26,7 @@ from warren_gateway.store.tables import (
 )
 from warren_gateway.tinker.paths import keys_of, name_of, session_of
 from warren_gateway.usage.counting import DAY_S
+from warren_gateway.usage.sampled import count_uncounted
 from warren_schemas.tinker.account import (
     GIGABYTE,
     PromptTokens,
@@ -49,6 +50,7 @@ class Accounts:
 
     async def used(self, viewer: Viewer, begin_s: float, end_s: float) -> list[UsageEvent]:
         """By days, of the sessions of the protocol's clients and their runs. Raises `TooMany`, and `StoreUnavailable`, as the others do."""
+        await self._store.transact(count_uncounted)
         return await self._store.read(partial(_used, viewer, begin_s, end_s))
 
     async def stored(self, viewer: Viewer, project: str | None) -> list[StorageUsed]:

@@ -2,13 +2,14 @@
 
 Invariants
 - What is used is counted in the transaction that records what it was used for, and that one is committed
-  once (`run_leases.fence`; a sample has one outcome): a message that comes twice, or is answered again after a
-  failover, counts once.
+  once (`run_leases.fence`): a message that comes twice, or is answered again after a failover, counts once.
+- What a sample took is recorded with its one outcome, and counted in the transaction that takes the record away.
 - What is counted stays when the run is deleted.
 - Of recent use, half is forgotten in `HALF_LIFE_S`, whenever it is looked at.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -92,29 +93,30 @@ def count(session: Session, *, run: str, owner: str, used: Used, now_s: float) -
         _add_recent(session, owner, used.gpu_s, now_s)
 
 
-def count_sample(
-    session: Session, *, session_id: str, owner: str, used: SampleUse, now_s: float
+def count_samples(
+    session: Session, *, session_id: str, owner: str, uses: Sequence[SampleUse], now_s: float
 ) -> None:
-    """Add what a sample took that a client of Tinker's protocol has asked for."""
-    run = session.connection().execute(_RUN_OF, {"its_model": used.model}).scalar_one_or_none()
+    """Add what samples of one model took that a client of Tinker's protocol has asked for; they are of the same day."""
+    one = uses[0]
+    run = session.connection().execute(_RUN_OF, {"its_model": one.model}).scalar_one_or_none()
     row = SamplingUse(
         session_id=session_id,
         run_id=run or "",
-        base_model=used.base_model,
+        base_model=one.base_model,
         day=int(now_s // DAY_S),
         owner=owner,
     )
     ours = {
         **{f"its_{key}": getattr(row, key) for key in _KEYS},
-        "more_n_tokens_prompt": used.n_tokens_prompt,
-        "more_n_tokens_sampled": used.n_tokens_sampled,
-        "more_gpu_s": used.gpu_s,
+        "more_n_tokens_prompt": sum(used.n_tokens_prompt for used in uses),
+        "more_n_tokens_sampled": sum(used.n_tokens_sampled for used in uses),
+        "more_gpu_s": (gpu_s := math.fsum(used.gpu_s for used in uses)),
     }
     if not session.connection().execute(_ADD_SAMPLED, ours).rowcount:
         _ensure(session, row)
         session.connection().execute(_ADD_SAMPLED, ours)
-    if used.gpu_s:
-        _add_recent(session, owner, used.gpu_s, now_s)
+    if gpu_s:
+        _add_recent(session, owner, gpu_s, now_s)
 
 
 def recent_use(session: Session, owners: Iterable[str], now_s: float) -> dict[str, float]:

@@ -14,6 +14,7 @@ from warren_gateway.access.problems import NotPermitted
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Run, SamplingUse, UsageRow
 from warren_gateway.usage.counting import DAY_S
+from warren_gateway.usage.sampled import count_uncounted
 from warren_gateway.usage.stored_bytes import stored_by_run
 from warren_schemas.ids import RunId
 from warren_schemas.users.usage import UsageBy, UsageView
@@ -52,6 +53,7 @@ class UsageReports:
             raise NotPermitted("Only an admin sees the usage of others")
         whose = user or (None if caller.is_admin else caller.user)
         list_them = {"run": _by_run, "user": _by_user, "day": _by_day}[by]
+        await self._store.transact(count_uncounted)
         return await self._store.read(partial(list_them, whose, int(since_s // DAY_S)))
 
 

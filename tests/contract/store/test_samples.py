@@ -1,5 +1,6 @@
 """Samples that were asked for, in the store that gateways share: one holder, one outcome, told by any of them."""
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator
 
@@ -147,13 +148,31 @@ async def test_what_a_sample_took_is_counted_once_whoever_asks_again(
     await one.add("ann", cancelled, b"asked")
     await one.cancel("ann", cancelled)
     await one.finish(cancelled, b"nobody wants it", used)
+    await asyncio.gather(one.hold(), two.hold())
     assert await stores[0].transact(_counted) == [("session_1", "", "tiny", "ann", 5, 7, 0.5)]
     assert await stores[0].transact(lambda s: recent_use(s, ["ann"], 0.0)) == {"ann": 0.5}
-    other = f"{NAME}2"
-    await two.add("ann", other, b"asked")
-    await two.finish(other, b"done", used)
-    [(*_, n_prompt, n_sampled, gpu_s)] = await stores[0].transact(_counted)
-    assert (n_prompt, n_sampled, gpu_s) == (10, 14, 1.0)
+
+
+async def test_what_samples_took_is_added_up_by_session_and_model_before_they_go(
+    stores: tuple[Store, Store],
+) -> None:
+    rows, _ = rows_of(stores[0])
+    for n, (client, base) in enumerate(
+        [("session_1", "tiny"), ("session_2", "tiny"), ("session_1", "other")] * 2
+    ):
+        name = f"{client}:sample:0:{n}"
+        await rows.add("ann", name, b"asked")
+        await rows.finish(name, b"done", SampleUse("none", base, 5, 7, 0.25))
+    old = update(TinkerSample).values(done_s=time.time() - KEPT_S - 1)
+    await stores[0].transact(lambda session: session.exec(old) and None)
+    for _ in range(2):
+        await rows.hold()
+        assert sorted(await stores[0].transact(_counted)) == [
+            ("session_1", "", "other", "ann", 10, 14, 0.5),
+            ("session_1", "", "tiny", "ann", 10, 14, 0.5),
+            ("session_2", "", "tiny", "ann", 10, 14, 0.5),
+        ]
+    assert not await stores[0].transact(lambda s: s.exec(select(TinkerSample.id)).all())
 
 
 def _counted(session: Session) -> list[tuple[object, ...]]:

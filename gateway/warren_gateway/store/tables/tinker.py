@@ -9,8 +9,10 @@ Invariants
 
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, LargeBinary, false
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Index, LargeBinary, false, text
 from sqlmodel import Field, SQLModel
+
+_IS_UNCOUNTED = text("used IS NOT NULL")
 
 
 class TinkerSession(SQLModel, table=True):
@@ -77,7 +79,15 @@ class TinkerSample(SQLModel, table=True):
     """A sample that was asked for, until a while after it has an outcome."""
 
     __tablename__: ClassVar[Any] = "tinker_sample"
-    __table_args__ = (Index("ix_tinker_sample_completion", "sampler", "completion"),)
+    __table_args__ = (
+        Index("ix_tinker_sample_completion", "sampler", "completion"),
+        Index(
+            "ix_tinker_sample_used",
+            "id",
+            sqlite_where=_IS_UNCOUNTED,
+            postgresql_where=_IS_UNCOUNTED,
+        ),
+    )
 
     id: str = Field(primary_key=True)
     """The future that its client holds: the sampler's id and the number of the sample."""
@@ -99,3 +109,5 @@ class TinkerSample(SQLModel, table=True):
     is_users: bool = False
     """The same question would fail again."""
     done_s: float | None = Field(default=None, index=True)
+    used: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    """A `SampleUse` as JSON, from when it has an outcome until that is counted."""

@@ -138,7 +138,8 @@ def sweep(session: Session, now_s: float) -> None:
     done_s, held_until_s = col(TinkerSample.done_s), col(TinkerSample.held_until_s)
     old_s, oldest_s = now_s - KEPT_S, now_s - UNHEARD_S
     is_heard = col(TinkerSample.completion).is_(None) | ~is_polled
-    done = (done_s < old_s) & (is_heard | (done_s < oldest_s))
+    is_counted = col(TinkerSample.used).is_(None)
+    done = (done_s < old_s) & is_counted & (is_heard | (done_s < oldest_s))
     open_ = done_s.is_(None) & (held_until_s < old_s) & (~is_polled | (held_until_s < oldest_s))
     for gone in (done, open_):
         session.exec(delete(TinkerSample).where(gone))

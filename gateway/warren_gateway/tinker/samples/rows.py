@@ -5,7 +5,8 @@ Invariants
 - A sample without an outcome is held by one gateway at a time. Who holds it says so every few seconds; where it no
   longer does, whichever gateway is asked for the sample takes it over.
 - An outcome stays for `KEPT_S`, and what is left then is told as what was lost: its client may ask once more.
-- What a sample took is counted with its outcome, and so once, whoever has asked for it again meanwhile.
+- What a sample took is written with its outcome, and so once, whoever has asked for it again meanwhile; it is counted
+  with what others took (`usage.sampled`), and before its row goes.
 - A sample that is cancelled has no row any more; whoever holds it sees so when it says next that it does.
 - All times are of the store's clock: those of two gateways may differ by more than `HELD_S`.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import orjson
 from sqlalchemy import Executable, bindparam, update
 from sqlalchemy import select as select_rows
 from sqlalchemy.dialects import postgresql, sqlite
@@ -26,7 +28,8 @@ from warren_gateway.store.statements import table
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSample
 from warren_gateway.tinker.samples.completions import clone_of, next_completion, sweep
-from warren_gateway.usage.counting import SampleUse, count_sample
+from warren_gateway.usage.counting import SampleUse
+from warren_gateway.usage.sampled import count_uncounted
 from warren_schemas.control import RequestsAnswered
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId
@@ -41,9 +44,7 @@ _IS_LOST = (
 )
 _CHANGE = update(_SAMPLES).where(_IS_IT)
 _LOCK_OPEN = (
-    select_rows(_SAMPLES.c.sampler, _SAMPLES.c.owner)
-    .where(_IS_IT, _SAMPLES.c.done_s.is_(None))
-    .with_for_update()
+    select_rows(_SAMPLES.c.sampler).where(_IS_IT, _SAMPLES.c.done_s.is_(None)).with_for_update()
 )
 
 
@@ -115,7 +116,7 @@ class SampleRows:
         return is_new
 
     async def finish(self, name: str, outcome: Sampled, used: SampleUse | None = None) -> None:
-        """The first outcome stays, and what that one took is counted. Gateways where a client waits for it are told."""
+        """The first outcome stays, and what that one took. Gateways where a client waits for it are told."""
         await self._end(name, outcome, used)
 
     async def _end(self, name: str, outcome: Sampled | None, used: SampleUse | None = None) -> None:
@@ -142,7 +143,8 @@ class SampleRows:
             self._posted()
 
     async def hold(self) -> set[str]:
-        """All that is this gateway's, for `HELD_S` more: what is left of it. What was kept for long enough is deleted."""
+        """All that is this gateway's, for `HELD_S` more: what is left of it. What all took is counted, and what was kept for long enough is
+        deleted."""
         return await self._store.transact(partial(_hold, self._store.gateway))
 
     async def release(self, name: str | None = None) -> None:
@@ -170,19 +172,18 @@ def _end(
     row = session.connection().execute(_LOCK_OPEN, {"its_id": name}).one_or_none()
     if row is None:
         return
-    (sampler, owner), now_s = row, store_time_s(session)
+    (sampler,), now_s = row, store_time_s(session)
     end: dict[str, object] = {"asked": None, "done_s": now_s}
     end["completion"] = next_completion(session, sampler, now_s)
     if isinstance(outcome, FailedSample):
         end |= {"failure": outcome.reason, "is_users": outcome.is_users}
     else:
         end["outcome"] = outcome
+    if used is not None:
+        end["used"] = orjson.dumps(used)
     session.connection().execute(_CHANGE, {"its_id": name, **end})
     if is_shared:
         _tell(session, name, sampler)
-    if used is not None:
-        client = sampler.partition(":")[0]
-        count_sample(session, session_id=client, owner=owner, used=used, now_s=now_s)
 
 
 def _tell(session: Session, name: str, sampler: str) -> None:
@@ -224,6 +225,7 @@ def _hold(gateway: str, session: Session) -> set[str]:
     is_ours = (col(TinkerSample.holder) == gateway) & col(TinkerSample.done_s).is_(None)
     holding = update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S)
     held = set(session.exec(holding.returning(col(TinkerSample.id))).scalars())
+    count_uncounted(session)
     sweep(session, now_s)
     return held
 

@@ -21,7 +21,7 @@ from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, Model, SnapshotRow, TinkerDownload, UsageRow
 from warren_gateway.tinker.paths import key_of
-from warren_gateway.usage.counting import SampleUse, count_sample
+from warren_gateway.usage.counting import SampleUse, count_samples
 from warren_schemas.files import SEAL
 from warren_schemas.http.trainable import CreateModel
 
@@ -195,19 +195,19 @@ async def test_sampling_from_another_s_run_is_used_by_who_asks(
     def count(store: Session) -> str:
         model = store.exec(select(Model)).one()
         used = SampleUse(model.id, "warren/tiny", 4, 6, 0.5)
-        count_sample(store, session_id=theirs, owner="bob", used=used, now_s=time.time())
-        count_sample(store, session_id=theirs, owner="bob", used=used, now_s=time.time())
+        for uses in ([used], [used, used]):
+            count_samples(store, session_id=theirs, owner="bob", uses=uses, now_s=time.time())
         return model.run_id
 
     run = await gateway.store.transact(count)
     since = "starting_on=2026-01-01T00:00:00Z&ending_before=2126-01-01T00:00:00Z"
     used = (await bob.get(f"billing/usage/events?{since}"))["data"]
     assert [(u["session_id"], u["event_info"]["token_count"]) for u in used] == [
-        (theirs, 8),
         (theirs, 12),
+        (theirs, 18),
     ]
     for http, user, n_trained, n_sampled in (
-        (gateway.bob, "bob", 0, 12),
+        (gateway.bob, "bob", 0, 18),
         (gateway.ann, "ann", 12, 0),
     ):
         async with http.get("/v1/usage?by=run") as response:
