@@ -73,6 +73,7 @@ async def play(
 
 
 @pytest.mark.storm
+@pytest.mark.thorough
 @several_waits
 async def test_a_gateway_that_is_killed_goes_on_with_the_same_choices(site: Site) -> None:
     async with connected(site) as client:

@@ -80,14 +80,8 @@ def require_rewarded_by_hand(group: list[EpisodeEnded]) -> None:
         assert item.outcome.reward == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    "victims",
-    [
-        pytest.param(("env-1",), marks=pytest.mark.thorough),
-        pytest.param(("gateway",), marks=pytest.mark.thorough),
-        ("gateway", "env-1"),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("victims", [("env-1",), ("gateway",), ("gateway", "env-1")])
 async def test_whoever_is_killed_while_a_group_is_compared_costs_nothing(
     site: Site, tmp_path: Path, victims: tuple[str, ...]
 ) -> None:
