@@ -13,7 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from tests.ecosystems.real_server import ROOT, RealServer, real_server
 
-ECOSYSTEMS = ("ors", "openenv")
+_PROGRAMS = ROOT / "tests" / "ecosystems"
+ECOSYSTEMS = {
+    "ors": _PROGRAMS / "ors" / "server_ors.py",
+    "openenv": _PROGRAMS / "openenv" / "server.py",
+}
+"""With the program that is the server."""
 SIDES = {
     "warren": "Warren's environment",
     "hosted": "in an env worker's host",
@@ -37,7 +42,7 @@ def main() -> None:
     chosen = parser.parse_args()
     rounds: Rounds = defaultdict(list)
     for ecosystem in [chosen.only] if chosen.only else ECOSYSTEMS:
-        program = ROOT / "tests" / "ecosystems" / ecosystem / "server.py"
+        program = ECOSYSTEMS[ecosystem]
         with (
             TemporaryDirectory() as folder,
             real_server(ecosystem, program, Path(folder)) as server,
