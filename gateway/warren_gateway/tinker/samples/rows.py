@@ -143,8 +143,12 @@ class SampleRows:
             self._posted()
 
     async def hold(self) -> set[str]:
-        """All that is this gateway's, for `HELD_S` more: what is left of it. What all took is counted, and what was kept for long enough is
-        deleted."""
+        """All that is this gateway's, for `HELD_S` more: what is left of it.
+
+        What all took is counted first, in a transaction of its own, for which no open sample waits. What was kept for long
+        enough is deleted.
+        """
+        await self._store.transact(count_uncounted)
         return await self._store.transact(partial(_hold, self._store.gateway))
 
     async def release(self, name: str | None = None) -> None:
@@ -225,7 +229,6 @@ def _hold(gateway: str, session: Session) -> set[str]:
     is_ours = (col(TinkerSample.holder) == gateway) & col(TinkerSample.done_s).is_(None)
     holding = update(TinkerSample).where(is_ours).values(held_until_s=now_s + HELD_S)
     held = set(session.exec(holding.returning(col(TinkerSample.id))).scalars())
-    count_uncounted(session)
     sweep(session, now_s)
     return held
 
