@@ -65,12 +65,8 @@ async def claimed(broker: Broker, source: WorkQueue, n: int = 3) -> AsyncGenerat
 
 async def arrived(broker: Broker, queue: WorkQueue, n: int) -> list[int]:
     """The turns of the next `n` steps in this queue, which is there already."""
-    turns: list[int] = []
     async with receive(broker, queue, Step, prefetch=10) as inbox:
-        for claim in await claim_items(inbox, n):
-            turns.append(claim.item.turn)
-            claim.done()
-    return sorted(turns)
+        return await _done(inbox, n)
 
 
 def put_all(
@@ -150,10 +146,7 @@ async def test_claims_are_handed_back_where_publishing_breaks(
     breaking = cast(Broker, Breaking(broker))
     async with claimed(broker, source) as work, open_successor_publisher(breaking) as publisher:
         put_all(publisher, queue, work.claims)
-        again = await claim_items(work.inbox, 3)
-        assert [claim.item.turn for claim in again] == [1, 2, 3]
-        for claim in again:
-            claim.done()
+        assert await _done(work.inbox, 3) == [1, 2, 3]
     assert "3 items for" in caplog.text
 
 
@@ -243,10 +236,7 @@ async def test_claims_whose_successors_are_not_confirmed_come_again(
         claims = await claim_items(inbox, 3)
         await lost.close()
         put_all(publisher, queue, claims)
-        again = await claim_items(inbox, 3)
-        assert sorted(claim.item.turn for claim in again) == [1, 2, 3]
-        for claim in again:
-            claim.done()
+        assert await _done(inbox, 3) == [1, 2, 3]
 
 
 async def test_what_is_put_last_is_confirmed_before_the_publisher_is_closed(
@@ -261,6 +251,18 @@ async def test_what_is_put_last_is_confirmed_before_the_publisher_is_closed(
         await work.until_done()
     assert await arrived(broker, queue, 3) == [1, 2, 3]
     await depth_is(broker, queue, 0)
+
+
+async def _done(inbox: Inbox[Step] | Inbox[Generate], n: int) -> list[int]:
+    """The turns of the next `n` items, done one by one: in how many messages they come is open."""
+    turns: list[int] = []
+    async with asyncio.timeout(PATIENCE_S):
+        while len(turns) < n:
+            for claim in await anext(inbox):
+                turns.append(claim.item.turn)
+                claim.done()
+    assert len(turns) == n
+    return sorted(turns)
 
 
 async def _until_there(broker: Broker, queue: WorkQueue) -> None:
