@@ -1,38 +1,24 @@
-"""Trainers whose children are forks of a process that has torch already: each costs milliseconds.
+"""Trainers whose children are forks of a process that has torch already: each costs milliseconds."""
 
-For tests that end no child by a signal: what they would find is the stand-in. See `zygote`.
-"""
-
-import os
-import subprocess
-import sys
-from collections.abc import Generator
 from functools import partial
-from pathlib import Path
 
 import pytest
-from tests.support.forked_child import ZYGOTE_VARIABLE
+from tests.support.forked_children import Zygote
 
+from warren_broker.worker.child import Child
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
+
+_MODULE = "tests.support.doomed_trainer"
 
 
 @pytest.fixture(scope="session")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path]:
-    """A process that forks children on demand; its address."""
-    address = tmp_path_factory.mktemp("zygote") / "socket"
-    command = ["setpriv", "--pdeathsig=KILL", sys.executable, "-m", "tests.support.zygote"]
-    with subprocess.Popen(
-        [*command, str(address)],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    ) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == b"ready\n"
-        yield address
-        running.kill()
+def zygote() -> Zygote:
+    zygote = Zygote(_MODULE, "peft", "transformers")
+    zygote.start()
+    return zygote
 
 
 @pytest.fixture
-def spawn_forked(zygote: Path, monkeypatch: pytest.MonkeyPatch) -> SpawnRanks:
-    monkeypatch.setenv(ZYGOTE_VARIABLE, str(zygote))
-    return partial(RankProcesses.spawn, module="tests.support.forked_child")
+def spawn_forked(zygote: Zygote) -> SpawnRanks:
+    spawn_child = partial(Child.spawn, execute=zygote.execute)
+    return partial(RankProcesses.spawn, module=_MODULE, spawn_child=spawn_child)

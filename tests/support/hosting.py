@@ -7,12 +7,13 @@ from pathlib import Path
 
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import children_running
+from tests.support.processes import children_running, forks_running
 
-from warren_env_worker.host.host import Host
+from warren_broker.worker.child import Child
+from warren_env_worker.host.host import NOTHING_LISTED, Host
 from warren_env_worker.host.protocol import Answer, Message, Observed, Refused
 from warren_env_worker.host.request import Request
-from warren_env_worker.host.startup import CHILD_MODULE
+from warren_env_worker.host.startup import CHILD_MODULE, SpawnChild
 from warren_env_worker.output.log import MakeHearing, nobody
 from warren_schemas.episode import EpisodeSpec
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
@@ -67,7 +68,7 @@ def _shown(message: Message) -> ChatMessage:
 
 def child_pids() -> list[int]:
     """The processes of all hosts of this test process."""
-    return children_running(CHILD_MODULE)
+    return [*children_running(CHILD_MODULE), *forks_running(CHILD_MODULE)]
 
 
 @asynccontextmanager
@@ -78,6 +79,7 @@ async def hosting(
     n_processes: int = 1,
     log_dir: Path | None = None,
     make_hearing: MakeHearing = nobody,
+    spawn_child: SpawnChild = Child.spawn,
 ) -> AsyncGenerator[Host]:
     """A running host of a class of `tests.support.environments`, or of `module:Class`."""
     reference = class_name if ":" in class_name else f"tests.support.environments:{class_name}"
@@ -87,6 +89,7 @@ async def hosting(
         n_processes=n_processes,
         log_dir=log_dir,
         make_hearing=make_hearing,
+        spawn_child=spawn_child,
     )
     running = asyncio.create_task(host.run(), name="host")
     try:
@@ -94,6 +97,14 @@ async def hosting(
     finally:
         running.cancel()
         await asyncio.wait({running})
+
+
+@asynccontextmanager
+async def hosted(reference: str, *, spawn_child: SpawnChild = Child.spawn) -> AsyncGenerator[Host]:
+    """A host that has been started, of what is allowed nothing."""
+    async with hosting(reference, policy=NOTHING_LISTED, spawn_child=spawn_child) as host:
+        await host.start()
+        yield host
 
 
 async def playing(host: Host, environment: str = "letters", **config: object) -> Player:

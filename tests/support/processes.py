@@ -159,8 +159,8 @@ def children_running(module: str) -> list[int]:
 
 
 def forks_running(module: str) -> list[int]:
-    """Those forked off fork servers of this process that run a module of this name."""
-    servers = children_running("forking.server")
+    """Those forked off fork servers and zygotes of this process that run a module of this name."""
+    servers = [*children_running("forking.server"), *children_running("tests.support.zygote")]
     forks = [pid for server in servers for pid in children(server)]
     return [pid for pid in forks if module in command_line(pid)]
 

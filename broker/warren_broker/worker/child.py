@@ -31,7 +31,7 @@ from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer, ForkServerKilled
 from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
 from warren_broker.worker.process import Process
-from warren_broker.worker.session_leader import Executed, Leader
+from warren_broker.worker.session_leader import Execute, Executed, Leader
 
 MOST_BYTES = (1 << 32) - 1
 """That a frame can have."""
@@ -88,6 +88,7 @@ class Child:
         log_path: Path | None = None,
         output: int | None = None,
         descriptors: Sequence[int] = (),
+        execute: Execute = Executed,
     ) -> "Child":
         """Run `python -m module` with our socket; `Channel.inherited()` is its end, and knows the
         `arguments`. The command line shows the module and the child's name, for people.
@@ -95,7 +96,7 @@ class Child:
         `n_threads` bounds OpenMP and friends: spinning threads cost 5 to 25 times on few cores.
         The child's output goes to `log_path`, or to the descriptor `output`, or where ours goes.
         It gets these open `descriptors`, besides. Of our variables it inherits `inherited`, or else
-        all but credentials, which no child needs.
+        all but credentials, which no child needs. `execute` is what starts it.
         """
         variables = {
             **(harmless_variables() if inherited is None else inherited),
@@ -115,6 +116,7 @@ class Child:
             descriptors=descriptors,
             log_path=log_path,
             output=output,
+            execute=execute,
         )
         child._write(json.dumps(list(arguments)).encode())
         return child
@@ -162,11 +164,12 @@ class Child:
         descriptors: Sequence[int] = (),
         log_path: Path | None = None,
         output: int | None = None,
+        execute: Execute = Executed,
     ) -> "Child":
         """Run what `program` says of the descriptor of its end of our socket, with these variables and descriptors alone."""
 
-        async def execute(descriptor: int) -> Leader:
-            return Executed(
+        async def start(descriptor: int) -> Leader:
+            return execute(
                 program(descriptor),
                 variables=variables,
                 descriptors=(descriptor, *descriptors),
@@ -174,7 +177,7 @@ class Child:
                 output=output,
             )
 
-        return await cls._start(name, execute)
+        return await cls._start(name, start)
 
     @classmethod
     async def _start(cls, name: str, start: Callable[[int], Awaitable[Leader]]) -> "Child":

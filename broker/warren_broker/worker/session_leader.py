@@ -33,6 +33,20 @@ class Leader(Protocol):
         ...
 
 
+class Execute(Protocol):
+    """`Executed`, or what is called like it. Raises `OSError`."""
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        *,
+        variables: Mapping[str, str],
+        descriptors: Sequence[int],
+        log_path: Path | None = None,
+        output: int | None = None,
+    ) -> Leader: ...
+
+
 class Executed:
     """Started by us, and our child."""
 

@@ -3,9 +3,11 @@
 import asyncio
 from pathlib import Path
 
+from warren_broker.worker.child import Child
 from warren_env_worker.host.process import EnvironmentProcess
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.host.request import Request
+from warren_env_worker.host.startup import SpawnChild
 from warren_env_worker.output.log import MakeHearing, OutputLog, log_path, nobody
 from warren_schemas.operator_policy import OperatorPolicy
 
@@ -23,6 +25,7 @@ class Host:
         n_processes: int = 1,
         log_dir: Path | None = None,
         make_hearing: MakeHearing = nobody,
+        spawn_child: SpawnChild = Child.spawn,
     ) -> None:
         """`reference` is `module:Class`; it is imported in the children only. `policy` says what its
         episodes' configs may reach.
@@ -31,7 +34,10 @@ class Host:
         goes.
         """
         log = OutputLog(log_path(log_dir, reference), make_hearing) if log_dir else None
-        self._processes = [EnvironmentProcess(reference, policy, log) for _ in range(n_processes)]
+        self._processes = [
+            EnvironmentProcess(reference, policy, log, spawn_child=spawn_child)
+            for _ in range(n_processes)
+        ]
         self._n_open = [0] * n_processes
         self._beside = set[int]()
         self._n_slots = 0

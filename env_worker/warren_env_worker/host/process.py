@@ -7,11 +7,18 @@ for a child that was killed while it imported (`MOST_STARTS` in a row are): what
 
 import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager
 
+from warren_broker.worker.child import Child
 from warren_env_worker.host.backlog import Backlog, Entry
 from warren_env_worker.host.protocol import IDLE, Description, Refused
-from warren_env_worker.host.session import Death
-from warren_env_worker.host.startup import EnvironmentUnusable, StartCutShort, opened
+from warren_env_worker.host.session import Death, Session
+from warren_env_worker.host.startup import (
+    EnvironmentUnusable,
+    SpawnChild,
+    StartCutShort,
+    opened,
+)
 from warren_env_worker.output.log import OutputLog
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
@@ -23,11 +30,17 @@ log = logging.getLogger(__name__)
 
 class EnvironmentProcess:
     def __init__(
-        self, reference: str, policy: OperatorPolicy, output: OutputLog | None = None
+        self,
+        reference: str,
+        policy: OperatorPolicy,
+        output: OutputLog | None = None,
+        *,
+        spawn_child: SpawnChild = Child.spawn,
     ) -> None:
         self._reference = reference
         self._policy = policy
         self._output = output
+        self._spawn_child = spawn_child
         self._backlog = Backlog()
         self._n_cut_short = 0
         self._wanted = asyncio.Event()
@@ -51,7 +64,7 @@ class EnvironmentProcess:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                async with opened(self._reference, self._policy, self._output) as session:
+                async with self._opened() as session:
                     self._greet(session.description)
                     death = await session.run(self._backlog)
             except StartCutShort as error:
@@ -61,6 +74,9 @@ class EnvironmentProcess:
                 self._give_up(error)
             else:
                 self._judge(death)
+
+    def _opened(self) -> AbstractAsyncContextManager[Session]:
+        return opened(self._reference, self._policy, self._output, spawn_child=self._spawn_child)
 
     def _start_again(self, error: StartCutShort) -> None:
         """Somebody, or a lack of memory, killed it; if that goes on, the environment is too large."""

@@ -1,9 +1,10 @@
 """From nothing to a session: a child is started, imports its environment and greets."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Protocol
 
 from warren.errors import ConfigurationError
 from warren_broker.worker.child import Child, ChildDied
@@ -23,6 +24,21 @@ IMPORT_LIMIT_S = 120.0
 """How long a child may take to import its environment."""
 
 
+class SpawnChild(Protocol):
+    """`Child.spawn`, or what is called like it. Raises `OSError`."""
+
+    async def __call__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str] = (),
+        *,
+        inherited: Mapping[str, str] | None = None,
+        output: int | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> Child: ...
+
+
 class StartCutShort(Exception):
     """The child was killed while it imported its environment, which says nothing about that."""
 
@@ -33,7 +49,11 @@ class EnvironmentUnusable(ConfigurationError):
 
 @asynccontextmanager
 async def opened(
-    reference: str, policy: OperatorPolicy, log: OutputLog | None = None
+    reference: str,
+    policy: OperatorPolicy,
+    log: OutputLog | None = None,
+    *,
+    spawn_child: SpawnChild = Child.spawn,
 ) -> AsyncGenerator[Session]:
     """A child that has imported its environment. Raises `EnvironmentUnusable`, `StartCutShort`.
 
@@ -44,7 +64,9 @@ async def opened(
     try:
         kept = KeptOutput(log) if log is not None else None
         async with accepting() as front:
-            start = partial(_spawned, reference, variables, status.path, front.fileno())
+            start = partial(
+                _spawned, spawn_child, reference, variables, status.path, front.fileno()
+            )
             child, pump = await _printing(reference, start, kept)
             try:
                 yield Session(child, status, await _greeted(child, policy), policy, kept)
@@ -67,11 +89,16 @@ async def _printing(
 
 
 async def _spawned(
-    reference: str, variables: Mapping[str, str], status: str, front: int, output: int | None
+    spawn_child: SpawnChild,
+    reference: str,
+    variables: Mapping[str, str],
+    status: str,
+    front: int,
+    output: int | None,
 ) -> Child:
     arguments = (reference, status, str(front))
     try:
-        return await Child.spawn(
+        return await spawn_child(
             reference,
             CHILD_MODULE,
             arguments,

@@ -9,7 +9,8 @@ import pytest_asyncio
 from tests.support.conversations import SCRIPTS, SURFACES
 from tests.support.environments import LIMIT_S
 from tests.support.episodes import policy
-from tests.support.hosting import Player, hosting, observed, playing, refused
+from tests.support.forked_hosts import hosting
+from tests.support.hosting import Player, observed, playing, refused
 from tests.support.interacting import endings, spec, start, start_all
 from tests.support.patience import PATIENCE_S
 from tests.support.sampler_stage import sampler, settings_of

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.support.claims import HeldClaim
 from tests.support.fake_judge import FakeJudge, base_url, saying
-from tests.support.hosting import hosting
+from tests.support.forked_hosts import hosting
 from tests.support.interacting import RUN, spec
 from tests.support.patience import PATIENCE_S
 

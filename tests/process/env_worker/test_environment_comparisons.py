@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.process.env_worker.test_comparisons import HERE as FUNCTIONS
 from tests.process.env_worker.test_comparisons import MEMBERS, Worker, comparing
-from tests.support.hosting import hosting, playing
+from tests.support.forked_hosts import hosting
+from tests.support.hosting import playing
 from tests.support.interacting import RUN, endings, sampling, spec, start, start_all
 from tests.support.patience import PATIENCE_S
 

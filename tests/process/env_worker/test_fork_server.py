@@ -8,13 +8,12 @@ import resource
 import signal
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.crowd import below, resident_mib
-from tests.support.hosting import Player, child_pids, observed, refused
+from tests.support.hosting import Player, child_pids, hosted, observed, refused
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.processes import kill_and_wait, until_dead
@@ -27,18 +26,6 @@ TROUBLE = "warren_env_worker.environments.trouble"
 CRASHED = FailureKind.ENVIRONMENT_CRASHED
 N_FILES = 256
 """Far fewer than usual; so many episodes as used to need more take too long to begin."""
-
-
-@asynccontextmanager
-async def hosted(reference: str) -> AsyncGenerator[Host]:
-    host = Host(reference)
-    running = asyncio.create_task(host.run(), name="host")
-    try:
-        await host.start()
-        yield host
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 async def begun(host: Host, **config: object) -> Player:

@@ -1,6 +1,6 @@
 """Game classes of OpenTinker's shape run unchanged: parity row 36."""
 
-from tests.process.env_worker.test_fork_server import hosted
+from tests.support.forked_hosts import hosted
 from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
 

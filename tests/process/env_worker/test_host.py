@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from tests.support.environments import LIMIT_S
-from tests.support.hosting import Player, child_pids, hosting, observed, playing, refused
+from tests.support.forked_hosts import hosting
+from tests.support.hosting import Player, child_pids, observed, playing, refused
 from tests.support.interacting import demonstration, spec
 from tests.support.patience import STOP_S
 
 from warren.environment import Context
+from warren_broker.worker.child import Child
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_schemas.episode import FailureKind, TaskRef
@@ -24,7 +26,7 @@ CONFIG = FailureKind.ENVIRONMENT_CONFIG
 
 
 async def test_an_episode_from_reset_to_its_end() -> None:
-    async with hosting("Letters") as host:
+    async with hosting("Letters", spawn_child=Child.spawn) as host:
         player = Player(host, spec(environment_config={"n_turns": 2}))
         first = await observed(player.reset())
         expected = Context.derive(1, "train", 0, 0).rng.choice("abcdefgh")
@@ -205,7 +207,7 @@ async def test_when_nobody_knows_who_killed_the_child_each_is_tried_alone() -> N
 
 
 async def test_a_killed_child_costs_nothing() -> None:
-    async with hosting("Letters") as host:
+    async with hosting("Letters", spawn_child=Child.spawn) as host:
         players = [await playing(host, n_turns=3) for _ in range(10)]
         for player in players:
             await observed(player.step("a"))
@@ -321,14 +323,14 @@ async def test_demonstrations_of_an_environment_without_any_are_refused_for_good
     ],
 )
 async def test_what_is_no_environment_is_refused_at_the_start(reference: str, reason: str) -> None:
-    async with hosting(reference) as host:
+    async with hosting(reference, spawn_child=Child.spawn) as host:
         with pytest.raises(EnvironmentUnusable) as caught:
             await host.start()
         assert reason in str(caught.value)
 
 
 async def test_children_end_with_the_host() -> None:
-    async with hosting("Letters", n_processes=2) as host:
+    async with hosting("Letters", n_processes=2, spawn_child=Child.spawn) as host:
         await asyncio.gather(playing(host), playing(host))
         assert len(child_pids()) == 2
     assert child_pids() == []
@@ -349,7 +351,7 @@ async def test_what_waits_for_a_child_that_is_killed_while_it_imports_is_asked_a
     )
     path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
     monkeypatch.setenv("PYTHONPATH", path, prepend=os.pathsep)
-    async with hosting("killed_once:Letters") as host:
+    async with hosting("killed_once:Letters", spawn_child=Child.spawn) as host:
         players = [Player(host, spec(member=member)) for member in range(3)]
         for answer in await asyncio.gather(*(player.reset() for player in players)):
             assert isinstance(answer, Observed)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.support.crowd import below
 from tests.support.environments import LIMIT_S
-from tests.support.hosting import Player, hosting, observed, refused
+from tests.support.forked_hosts import hosting
+from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
 from tests.support.processes import kill_and_wait
 from tests.support.serviced_environments import MARK, Cells, CellsLater, a_name, become, pids_called
@@ -19,6 +20,7 @@ import warren.environment
 from warren.environment import Context, Env, StepResult, TaskError
 from warren.host_services import AnswerForm, SandboxFailed, SandboxSettings, Verdict
 from warren.testing import play
+from warren_broker.worker.child import Child
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed
 from warren_env_worker.host_services.local import offered
@@ -84,7 +86,7 @@ async def test_nothing_is_left_running_when_its_process_is_killed(
     class_name: str, *, is_busy: bool
 ) -> None:
     name = a_name()
-    async with hosting(reference(class_name)) as host:
+    async with hosting(reference(class_name), spawn_child=Child.spawn) as host:
         player = await begun(host)
         await answered(player, MARK.format(name))
         step = asyncio.create_task(player.step("while True: pass")) if is_busy else None

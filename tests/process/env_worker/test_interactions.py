@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.support.claims import HeldClaim
 from tests.support.factories import make_tokens
-from tests.support.hosting import hosting
+from tests.support.forked_hosts import hosting
 from tests.support.interacting import BASE_MODEL, RUN, demonstration, said, spec, start
 from tests.support.patience import PATIENCE_S
 

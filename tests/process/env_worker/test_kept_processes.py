@@ -5,11 +5,12 @@ import os
 import signal
 
 import pytest
-from tests.process.env_worker.test_fork_server import PATIENCE_S, count_becomes, hosted
+from tests.process.env_worker.test_fork_server import count_becomes
 from tests.support.crowd import below
-from tests.support.hosting import Player, child_pids, observed, refused
+from tests.support.hosting import Player, child_pids, hosted, observed, refused
 from tests.support.interacting import spec
 from tests.support.leaving import LEFTOVERS
+from tests.support.patience import PATIENCE_S
 
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.support.hosting import hosting
+from tests.support.forked_hosts import hosting
 
 from warren_env_worker.ors_server.bodies import Create
 from warren_env_worker.ors_server.catalogue import Catalogue

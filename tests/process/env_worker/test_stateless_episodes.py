@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.process.env_worker.test_fork_server import PATIENCE_S, hosted
 from tests.support.crowd import below
+from tests.support.forked_hosts import hosted
 from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
 from tests.support.leaving import LEFTOVERS
-from tests.support.patience import several_waits
+from tests.support.patience import PATIENCE_S, several_waits
 
 from warren_env_worker.host.forked.stateless.trial import N_EPISODES, N_REPEATS
 from warren_env_worker.host.host import Host

@@ -1,6 +1,6 @@
 """Environments with tools, in a process."""
 
-from tests.process.env_worker.test_fork_server import hosted
+from tests.support.forked_hosts import hosted
 from tests.support.hosting import Player, observed
 from tests.support.interacting import spec
 from tests.support.tool_calls import CALLS, HERMES, XML
