@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.brokers import depth_is
 from tests.support.observed_broker import ObservedBroker
 from tests.support.trainer import (
     BASE,
@@ -188,3 +189,16 @@ async def test_a_grant_that_nobody_made_leaves_no_queue(
         await owner.until_held()
         for queue in (results(forger.model), train(forger.model, 2), train(forger.model, 3)):
             assert await owner.broker.depth(queue) is None
+
+
+async def test_a_lease_that_ends_after_its_run_leaves_no_queue(
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, spawn_forked: SpawnRanks
+) -> None:
+    """Its consumer was cut off while the run's queues were deleted, and has made its own anew."""
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+        await owner.open(LORA, epoch=1)
+        await depth_is(owner.broker, train(MODEL, 1), 0)
+        await owner.broker.delete(results(MODEL))
+        await owner.close(epoch=1)
+        await owner.until_held()
+        assert await owner.broker.depth(train(MODEL, 1)) is None

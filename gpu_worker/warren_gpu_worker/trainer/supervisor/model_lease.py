@@ -5,16 +5,18 @@ Invariants:
 - An op's claim is settled only after its answer was confirmed, so a lost worker or broker leads to
   an answer that comes twice and never to one that is missing.
 - Answers leave in the order of numbers.
-- A model that nobody waits for the answers of is not opened: a grant that nobody made leaves no queue behind.
+- A model that nobody waits for the answers of is not opened: a grant that nobody made leaves no queue behind. Neither does
+  a lease that ends after its run has: our consumer may have been cut off then, and makes its queue anew as it comes back.
 - A gap that does not close ends the lease: its owner grants it anew and sends every op again.
 - What a lease does while it ends can't reach a newer one: everything carries the epoch.
 """
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from warren_broker.batch_publisher import BatchPublisher
-from warren_broker.errors import BrokerUnavailable, Unroutable
+from warren_broker.errors import BrokerError, BrokerUnavailable, Unroutable
 from warren_broker.inbox import Claim, Inbox, receive
 from warren_broker.port import Broker
 from warren_broker.run_logs.run_logger import RunLogger
@@ -41,6 +43,8 @@ from warren_schemas.training import (
 PREFETCH = MAX_EARLY + 16
 """Messages; more than can wait for a gap to close."""
 
+TIDY_S = 2.0
+"""How long a lease that ends waits for the broker to say whether its run has ended."""
 OP_GAP_S = 120.0
 """An op that is missing for so long while later ones are here has been lost on its way."""
 
@@ -127,7 +131,10 @@ class Lease:
             return log.info("nobody waits for the answers of %s", self._order.model)
         await self._process.until_ready()
         if await self._open():
-            await self._work()
+            try:
+                await self._work()
+            finally:
+                await self._tidy()
 
     def end(self) -> None:
         """After `run`, however it went: forget the model.
@@ -171,6 +178,13 @@ class Lease:
             except TimeoutError as error:
                 raise OpLost(self._sequence.next_op, self._op_gap_s) from error
             answering.cancel()
+
+    async def _tidy(self) -> None:
+        """Of a run that goes on, whoever drives it deletes the queue; it may still be looked at."""
+        with suppress(BrokerError, TimeoutError):
+            async with asyncio.timeout(TIDY_S):
+                if not await is_awaited(self._broker, self._order.model):
+                    await self._broker.delete(train(self._order.model, self._order.epoch))
 
     async def _take_all(self, inbox: Inbox[Op], patience: asyncio.Timeout) -> None:
         """Hand ops to the child as soon as it is their turn; it works them off one by one."""
