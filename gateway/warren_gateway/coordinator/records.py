@@ -206,6 +206,14 @@ def _is_admitted(session: Session, run_id: RunId) -> bool:
     return session.exec(_JOB_STATE, params={"its_run": run_id}).one_or_none() == "admitted"
 
 
+def model_of_ended(run_id: RunId, session: Session) -> ModelId | None:
+    """None where the run goes on, or is deleted."""
+    run = session.get(Run, run_id)
+    if run is None or not RunState(run.state).is_final:
+        return None
+    return ModelId(session.exec(_MODEL, params={"its_run": run_id}).one().id)
+
+
 def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, TrainedRun]:
     """Whose models these are; one that is not known here is left out."""
     query = (

@@ -6,9 +6,11 @@ run that only a newer gateway can read is left to one.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pydantic import ValidationError
 from sqlmodel import Session
@@ -17,7 +19,7 @@ from warren_broker.errors import BrokerClosed, BrokerError
 from warren_broker.inbox import hear
 from warren_broker.port import Broker
 from warren_broker.run_logs.sending import sending_run_logs
-from warren_broker.topology import RUN_CHANGES
+from warren_broker.topology import RUN_CHANGES, results
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases
 from warren_gateway.coordinator.actor import RunActor
@@ -245,6 +247,7 @@ class Coordinators:
         """What an actor's failure means; False if it should be tried again."""
         if find(error, LeaseLost):
             log.warning("%s: another gateway has taken over", run)
+            await self._tidy(run)
             return True
         if find(error, BrokerClosed):
             log.warning("%s rests: this gateway has closed its connection to the broker", run)
@@ -274,6 +277,14 @@ class Coordinators:
         except Exception as failure:
             log.error("%s: %s can't be ended as failed", error_id, run, exc_info=failure)
         return False  # the next actor finds the run over, and cleans up
+
+    async def _tidy(self, run: RunId) -> None:
+        """Whoever has ended the run has deleted its queues, perhaps while we were cut off: our consumer makes its own anew
+        as it comes back."""
+        with contextlib.suppress(StoreUnavailable, BrokerError):
+            model = await self._store.read(partial(records.model_of_ended, run))
+            if model is not None:
+                await self._broker.delete(results(model))
 
     async def _let_go(self) -> None:
         """Another gateway need not wait for our leases to run out."""
