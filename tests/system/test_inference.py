@@ -67,6 +67,7 @@ async def test_parity_row_02_every_prompt_is_answered_in_the_order_of_the_file(
 
 
 @pytest.mark.storm
+@pytest.mark.thorough
 @several_waits
 async def test_one_that_was_torn_down_in_the_middle_answers_the_same(
     site: Site, tmp_path: Path
