@@ -211,7 +211,8 @@ def model_of_ended(run_id: RunId, session: Session) -> ModelId | None:
     run = session.get(Run, run_id)
     if run is None or not RunState(run.state).is_final:
         return None
-    return ModelId(session.exec(_MODEL, params={"its_run": run_id}).one().id)
+    model = session.exec(_MODEL, params={"its_run": run_id}).one_or_none()
+    return None if model is None else ModelId(model.id)
 
 
 def runs_of(session: Session, models: Collection[ModelId]) -> dict[ModelId, TrainedRun]:

@@ -6,7 +6,6 @@ run that only a newer gateway can read is left to one.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -281,10 +280,12 @@ class Coordinators:
     async def _tidy(self, run: RunId) -> None:
         """Whoever has ended the run has deleted its queues, perhaps while we were cut off: our consumer makes its own anew
         as it comes back."""
-        with contextlib.suppress(StoreUnavailable, BrokerError):
+        try:
             model = await self._store.read(partial(records.model_of_ended, run))
             if model is not None:
                 await self._broker.delete(results(model))
+        except AWAY as error:
+            log.warning("%s: a queue of it may be left at the broker: %s", run, error)
 
     async def _let_go(self) -> None:
         """Another gateway need not wait for our leases to run out."""

@@ -13,7 +13,6 @@ Invariants:
 
 import asyncio
 import logging
-from contextlib import suppress
 
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerError, BrokerUnavailable, Unroutable
@@ -181,10 +180,12 @@ class Lease:
 
     async def _tidy(self) -> None:
         """Of a run that goes on, whoever drives it deletes the queue; it may still be looked at."""
-        with suppress(BrokerError, TimeoutError):
+        try:
             async with asyncio.timeout(TIDY_S):
                 if not await is_awaited(self._broker, self._order.model):
                     await self._broker.delete(train(self._order.model, self._order.epoch))
+        except (BrokerError, TimeoutError) as error:
+            log.info("whether the run of %s has ended is not known: %r", self._order.model, error)
 
     async def _take_all(self, inbox: Inbox[Op], patience: asyncio.Timeout) -> None:
         """Hand ops to the child as soon as it is their turn; it works them off one by one."""
