@@ -1,9 +1,8 @@
-"""Where user code runs: child processes that may hang or die, and a host that survives them.
+"""Where environments are played: in child processes that may hang or die, and by hosts that survive them.
 
-protocol, cell            what the two sides say, and the memory they share
-child, loops, stage,      the child: user code, called and held against its contract
-  live, caller, contract, config, catalogue, order, importing, refusal, answers
+host, process, session    the supervisor: deadlines, deaths, and who is to blame; startup, replacement, backlog, calls
+protocol, call_status     what the two sides say, and the memory they share
+child, child_main         the child: user code, called and held against its contract
 forked                    processes for episodes, between the child and user code
-host, process, opening,   the supervisor: deadlines, deaths, and who is to blame
-  session, backlog, request
+in_process                Warren's own clients of servers, which need no child
 """

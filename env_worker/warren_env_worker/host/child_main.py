@@ -19,17 +19,17 @@ from typing import Any
 
 from warren.environment import Env, Isolation
 from warren_broker.worker.channel import Channel
-from warren_env_worker.host.boxes import box_of, why_no_box
+from warren_env_worker.host.boxes import why_no_box
 from warren_env_worker.host.call_status import open_status
 from warren_env_worker.host.child.loops import is_async, serve
 from warren_env_worker.host.child.open_files import raise_open_files_limit
 from warren_env_worker.host.child.task_cache import TaskCache
-from warren_env_worker.host.code import code_digest
+from warren_env_worker.host.describing import describe
 from warren_env_worker.host.forked.fork_server import ForkServer
 from warren_env_worker.host.importing import ImportFailed, import_environment
-from warren_env_worker.host.protocol import Description, Unusable, pack_greeting
+from warren_env_worker.host.protocol import Unusable, pack_greeting
 from warren_env_worker.host_services.connecting import front
-from warren_env_worker.output.stack import answer_signals, own_root
+from warren_env_worker.output.stack import answer_signals
 from warren_env_worker.permissions.permissions import confine
 from warren_env_worker.permissions.secrets import WithoutSecrets
 
@@ -67,28 +67,6 @@ def _live(channel: Channel, reference: str, status: str) -> None:
     gc.freeze()  # what was imported stays: no need to look through it again and again
     channel.send(pack_greeting(describe(environment)))
     _serve(channel, status, environment)
-
-
-def describe(environment: type[Env[Any]]) -> Description:
-    """What the supervisor is told of it."""
-    limits = environment.limits
-    each_s = (limits.load_s, limits.reset_s, limits.step_s, limits.score_s)
-    return Description(
-        name=environment.name or environment.__name__.lower(),
-        version=environment.version,
-        code=code_digest(environment),
-        is_replayable=environment.replayable,
-        sees_tokens=environment.sees_tokens,
-        max_episodes=limits.max_episodes,
-        shortest_s=min(each_s),
-        longest_s=max(each_s),
-        root=own_root(environment),
-        splits=environment.splits,
-        is_single_turn=environment.single_turn,
-        tools=environment.offered(),
-        box=box_of(environment),
-        compares_groups=environment.score_group is not Env.score_group,
-    )
 
 
 def _serve(channel: Channel, status: str, environment: type[Env[Any]]) -> None:

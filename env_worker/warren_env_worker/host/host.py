@@ -1,9 +1,11 @@
 """The host of one environment: its episodes, spread over a pool of child processes."""
 
 import asyncio
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from warren_broker.worker.child import Child
+from warren_env_worker.host.in_process import CLIENTS, InProcess
 from warren_env_worker.host.process import EnvironmentProcess
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.host.request import Request
@@ -26,19 +28,24 @@ class Host:
         log_dir: Path | None = None,
         make_hearing: MakeHearing = nobody,
         spawn_child: SpawnChild = Child.spawn,
+        clients: Container[str] = CLIENTS,
     ) -> None:
-        """`reference` is `module:Class`; it is imported in the children only. `policy` says what its
-        episodes' configs may reach.
+        """`reference` is `module:Class`; it is imported in the children only, unless it is one of `clients`.
+        `policy` says what its episodes' configs may reach.
 
         What it prints goes to its file in `log_dir`, and to one `Hear` for each process, or where our output
         goes.
         """
+        self._processes: Sequence[EnvironmentProcess | InProcess]
         log = OutputLog(log_path(log_dir, reference), make_hearing) if log_dir else None
-        self._processes = [
-            EnvironmentProcess(reference, policy, log, spawn_child=spawn_child)
-            for _ in range(n_processes)
-        ]
-        self._n_open = [0] * n_processes
+        if reference in clients:
+            self._processes = [InProcess(reference, policy, log)]
+        else:
+            self._processes = [
+                EnvironmentProcess(reference, policy, log, spawn_child=spawn_child)
+                for _ in range(n_processes)
+            ]
+        self._n_open = [0] * len(self._processes)
         self._beside = set[int]()
         self._n_slots = 0
 

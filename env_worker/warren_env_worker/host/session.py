@@ -15,16 +15,14 @@ from warren_broker.worker.child import Child
 from warren_broker.worker.until_death import until_death
 from warren_env_worker.host.backlog import Backlog, Entry
 from warren_env_worker.host.call_status import SharedCallStatus
+from warren_env_worker.host.calls import Calls
 from warren_env_worker.host.protocol import (
     IDLE,
     Answer,
-    Call,
     Description,
-    Refused,
     pack,
     unpack_answers,
 )
-from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.host.replacement import DRAIN_S, Replacement
 from warren_env_worker.host.request import Request
 from warren_env_worker.output.kept import KeptOutput
@@ -68,14 +66,11 @@ class Session:
         printed: KeptOutput | None = None,
     ) -> None:
         self.description = description
-        self._policy = policy
         self._printed = printed
         self._child = child
         self._status = status
         self._backlog = Backlog()
-        self._n_calls = 0
-        self._in_flight: dict[int, Request] = {}
-        self._held: set[int] = set()
+        self._calls = Calls(description, policy)
         self._is_busy = asyncio.Event()
         self._is_free = asyncio.Event()
         self._is_free.set()
@@ -111,47 +106,21 @@ class Session:
                 await self._is_free.wait()
 
     async def _hand_over(self, entries: Sequence[Entry]) -> None:
-        entries = self._replacement.for_this_child(entries, self._held)
-        calls = [call for entry in entries if (call := self._call(entry)) is not None]
+        entries = self._replacement.for_this_child(entries, self._calls.held)
+        calls = [call for entry in entries if (call := self._calls.made_of(entry)) is not None]
+        if self._calls.under_way:
+            self._is_free.clear()
         self._look_at_replacement()
         if not calls:
             return
         self._is_busy.set()
         await self._child.send(pack(calls))
 
-    def _call(self, entry: Entry) -> Call | None:
-        self._n_calls += 1
-        number = self._n_calls
-        if isinstance(entry, int):
-            is_held = entry in self._held
-            self._held.discard(entry)
-            return Call(number, entry, closes=True) if is_held else None
-        is_held = entry.slot in self._held
-        if not (is_held or entry.transcript is None or self.description.is_replayable):
-            entry.answer(_not_replayable(number))
-            return None
-        try:
-            call = self._asked(entry, number, is_held=is_held)
-        except Refusal as refusal:
-            entry.answer(Refused(number, refusal.kind, refusal.reason, refusal.is_retryable))
-            return None
-        self._held.add(entry.slot)
-        self._in_flight[number] = entry
-        self._is_free.clear()
-        return call
-
-    def _asked(self, entry: Request, number: int, *, is_held: bool) -> Call:
-        """Raises `Refusal`."""
-        sees_tokens = self.description.sees_tokens
-        if is_held:
-            return entry.live_call(number, sees_tokens=sees_tokens)
-        return entry.whole_call(number, self._policy, sees_tokens=sees_tokens)
-
     async def _receive(self) -> None:
         while True:
             for answer in self._understood(await self._child.receive()):
                 self._settle(answer)
-            if not self._in_flight:
+            if not self._calls.under_way:
                 self._is_busy.clear()
                 self._is_free.set()
             if self._status.wants_replacement:
@@ -159,14 +128,14 @@ class Session:
             self._look_at_replacement()
 
     def _look_at_replacement(self) -> None:
-        self._replacement.look(is_idle=not self._in_flight, n_held=len(self._held))
+        self._replacement.look(is_idle=not self._calls.under_way, n_held=len(self._calls.held))
 
     async def _replace(self) -> None:
         """End the child once it asks for it and has ended what it began, or has had time enough."""
         await self._replacement.is_wanted.wait()
         log.warning(
             "%s has taken more than its limits.memory_mb and is replaced; %d episodes %s",
-            self._child.name, len(self._held),
+            self._child.name, len(self._calls.held),
             "are rebuilt" if self.description.is_replayable else "may end before, as they can't be rebuilt",
         )  # fmt: skip
         with contextlib.suppress(TimeoutError):
@@ -183,17 +152,9 @@ class Session:
             return ()
 
     def _settle(self, answer: Answer) -> None:
-        request = self._in_flight.pop(answer.id, None)
-        if request is None:  # a slot was closed; nobody waits for that
-            return
-        is_wanted = request.slot in self._held
-        if isinstance(answer, Refused) or answer.is_over:
-            self._held.discard(request.slot)
-        if is_wanted and isinstance(answer, Refused) and answer.kind is FailureKind.LOST:
-            # Its own process died between two turns: rebuild it, before it may be closed.
-            self._backlog.put_back([request], as_suspects=False)
-        else:
-            request.answer(answer)
+        again = self._calls.settle(answer)
+        if again is not None:  # rebuilt before it may be closed
+            self._backlog.put_back([again], as_suspects=False)
 
     async def _watch(self) -> None:
         """Condemn the child when a call is past its deadline, or when nothing moves at all."""
@@ -215,7 +176,7 @@ class Session:
             await asyncio.sleep(pause_s if call == IDLE else min(pause_s, remaining_s))
 
     def _vitals(self) -> tuple[int, int, int]:
-        return self._status.progress, self._n_calls, len(self._in_flight)
+        return self._status.progress, self._calls.n_made, len(self._calls.under_way)
 
     async def _where(self) -> str:
         """Where the child waits, as the end of a sentence."""
@@ -231,22 +192,16 @@ class Session:
 
     def _death(self, reason: str) -> Death:
         if self._is_replaced and self._sentence is None:
-            unfinished = [r for r in self._in_flight.values() if r.slot in self._held]
-            return Death(_REPLACED, _CRASHED, unfinished, None, is_clear=True)
+            return Death(_REPLACED, _CRASHED, self._calls.wanted, None, is_clear=True)
         culprit = self._status.call if self._sentence is None else self._culprit
-        unfinished = list(self._in_flight.values())
-        guilty = self._in_flight.get(culprit)
-        if culprit == IDLE and len(unfinished) == 1:
-            guilty = unfinished[0]
+        under_way = self._calls.under_way
+        guilty = under_way.get(culprit)
+        if culprit == IDLE and len(under_way) == 1:
+            guilty = next(iter(under_way.values()))
         return Death(
             reason=self._sentence or reason,
             kind=_CRASHED if self._sentence is None else _TIMEOUT,
-            unfinished=[r for r in unfinished if r is not guilty and r.slot in self._held],
+            unfinished=[request for request in self._calls.wanted if request is not guilty],
             guilty=guilty,
             is_clear=guilty is not None or culprit != IDLE,
         )
-
-
-def _not_replayable(call: int) -> Refused:
-    reason = "its process is gone and the environment says that it is not replayable"
-    return Refused(call, FailureKind.NOT_REPLAYABLE, reason)

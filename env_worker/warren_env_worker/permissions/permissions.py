@@ -11,7 +11,7 @@ permissions; only a process that a person started for themselves (a test, `warre
 import os
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -231,6 +231,7 @@ def _key_grant(variable: str, value: str, urls: list[str] | None) -> KeyGrant:
 
 
 TRUSTED = Permissions(is_trusted=True)
+NOTHING = Permissions()
 _current: ContextVar[Permissions | None] = ContextVar("permissions", default=None)
 _otherwise = TRUSTED
 
@@ -250,7 +251,12 @@ def acting(permissions: Permissions) -> Generator[None]:
         _current.reset(token)
 
 
+def acting_in(context: Context, permissions: Permissions) -> None:
+    """What is done there, and in copies of it, has these permissions."""
+    context.run(_current.set, permissions)
+
+
 def confine() -> None:
     """From now on, this process reaches nothing but what is granted to an episode."""
     global _otherwise
-    _otherwise = Permissions()
+    _otherwise = NOTHING

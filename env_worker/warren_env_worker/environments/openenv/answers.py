@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, TypeA
 from warren_env_worker.environments.tool_calls import ToolSpec
 
 METADATA = "metadata"
+_JSON = json.JSONEncoder(ensure_ascii=False)
+"""Made once: `json.dumps` with such an option makes one for each value."""
 NOTHING = "(nothing)"
 
 
@@ -98,7 +100,7 @@ def _at(observation: JsonValue, path: str) -> JsonValue:
 
 
 def _as_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else _JSON.encode(value)
 
 
 def _text_of_tool(observation: dict[str, JsonValue]) -> str:

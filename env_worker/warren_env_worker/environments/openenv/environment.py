@@ -81,6 +81,7 @@ class OpenEnv(Env[int | None]):
         self.session: OpenEnvSession | None = None
         self.counts = {"steps": 0.0}
         self.told_ids: dict[int, str] = {}
+        self._told_last: tuple[Observed | None, str] = (None, "")
 
     async def tasks(self, split: str) -> Sequence[int] | None:
         if self.tasks_of is None:
@@ -178,8 +179,12 @@ class OpenEnv(Env[int | None]):
         return await self.session.step(action)
 
     def _text(self, observed: Observed) -> str:
-        error = observed.tool_error
-        return f"Error: {error}" if error is not None else observed.text(self.fields)
+        """Kept for who asks for the same again: the session does, for its digest."""
+        if observed is not self._told_last[0]:
+            error = observed.tool_error
+            text = f"Error: {error}" if error is not None else observed.text(self.fields)
+            self._told_last = (observed, text)
+        return self._told_last[1]
 
     def _told(self, answer: Observed | Error | Misfit) -> str:
         if isinstance(answer, Observed):

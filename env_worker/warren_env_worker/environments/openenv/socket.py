@@ -2,6 +2,7 @@
 
 Invariants: questions and answers alternate, and nothing else is taken for an answer: whoever stops waiting for one
 closes the connection. Somebody listens whenever the policy thinks for longer than `IDLE_S`, so that pings are answered.
+One timer sees to that, which is not set anew with each answer: that would cost as much as all else here.
 """
 
 import asyncio
@@ -25,12 +26,15 @@ class Socket:
         self._connection = connection
         self._listener: asyncio.Task[aiohttp.WSMessage] | None = None
         """It hears the next answer, too."""
-        self._becomes_idle = self._listen_later()
+        self._loop = asyncio.get_running_loop()
+        self._is_asking = False
+        self._silent_since_s = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._await_silence(IDLE_S)
 
     async def ask(self, message: Mapping[str, object]) -> str:
         """Raises `SocketLost`."""
-        self._becomes_idle.cancel()
-        is_answered = False
+        self._is_asking, is_answered = True, False
         try:
             with contextlib.suppress(aiohttp.ClientError, OSError):  # it may have said why
                 await self._connection.send_str(orjson.dumps(message).decode())
@@ -39,23 +43,41 @@ class Socket:
                 raise SocketLost
             is_answered = True
             self._listener = None
-            self._becomes_idle = self._listen_later()
             return heard.data
         except (aiohttp.ClientError, OSError) as error:
             raise SocketLost from error
         finally:
-            if not is_answered and self._listener is not None:
-                self._listener.cancel()
+            self._is_asking = False
+            if is_answered:
+                self._silent_since_s = self._loop.time()
+                if self._timer is None:
+                    self._await_silence(IDLE_S)
+            else:
+                self._stop_listening()
 
     async def close(self) -> None:
-        self._becomes_idle.cancel()
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.wait({self._listener})  # two must not read at once
+        listener = self._stop_listening()
+        if listener is not None:
+            await asyncio.wait({listener})  # two must not read at once
         await self._connection.close()
 
-    def _listen_later(self) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(IDLE_S, self._listen)
+    def _await_silence(self, after_s: float) -> None:
+        self._timer = self._loop.call_later(after_s, self._listen_if_silent)
 
-    def _listen(self) -> None:
-        self._listener = asyncio.create_task(self._connection.receive(), name="OpenEnv answer")
+    def _listen_if_silent(self) -> None:
+        self._timer = None
+        if self._is_asking:  # its answer sets the timer
+            return
+        rest_s = self._silent_since_s + IDLE_S - self._loop.time()
+        if rest_s > 0:
+            self._await_silence(rest_s)
+        else:
+            listening = self._connection.receive()
+            self._listener = self._loop.create_task(listening, name="OpenEnv answer")
+
+    def _stop_listening(self) -> asyncio.Task[aiohttp.WSMessage] | None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._listener is not None:
+            self._listener.cancel()
+        return self._listener

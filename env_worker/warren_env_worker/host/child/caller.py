@@ -7,7 +7,7 @@ call is marked whenever it is resumed, so that one that blocks the loop is found
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.refusal import Refusal
@@ -21,16 +21,13 @@ _ENDS_LOOP = (SystemExit, KeyboardInterrupt)
 """Raised in a task, and with it by the loop."""
 
 
-class Caller:
-    def __init__(self, status: CallStatus, *, is_async: bool) -> None:
-        self._status = status
-        self._is_async = is_async
+class Calling(Protocol):
+    """How user code is called, by whom it is played."""
 
     @property
     def is_cancelled(self) -> bool:
         """Whether the task that calls is to end: a `CancelledError` may be user code's own, too."""
-        task = asyncio.current_task() if self._is_async else None
-        return task is not None and task.cancelling() > 0
+        ...
 
     async def call(
         self,
@@ -40,10 +37,28 @@ class Caller:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> ResultT:
-        """What `function` returns. Raises what it raises, and `Refusal` for a missed deadline.
+        """What `function` returns. Raises what it raises, and `Refusal` for a missed deadline."""
+        ...
 
-        Suspends only if the class is async; a caller without an event loop may drive it by hand.
-        """
+
+class Caller:
+    def __init__(self, status: CallStatus, *, is_async: bool) -> None:
+        self._status = status
+        self._is_async = is_async
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._is_async and is_cancelled()
+
+    async def call(
+        self,
+        call: int,
+        limit_s: float,
+        function: Callable[P, ResultT | Awaitable[ResultT]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> ResultT:
+        """Suspends only if the class is async; a caller without an event loop may drive it by hand."""
         self._status.enter_call(call, limit_s)
         try:
             result = function(*args, **kwargs)
@@ -71,6 +86,12 @@ class Caller:
         )
 
 
+def is_cancelled() -> bool:
+    """Whether the task that asks is to end."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def _told(outcome: asyncio.Future[ResultT], result: Awaitable[ResultT]) -> None:
     """Tell the outcome as soon as it is there: who waits for the task hears of it later, turns of the loop apart."""
     try:
@@ -89,8 +110,12 @@ async def _told(outcome: asyncio.Future[ResultT], result: Awaitable[ResultT]) ->
 
 def _expire(outcome: asyncio.Future[Any], limit_s: float, result: Awaitable[object]) -> None:
     if not outcome.done():
-        late = f"took longer than {limit_s:g} s{_where(result)}"
-        outcome.set_exception(Refusal(FailureKind.ENVIRONMENT_TIMEOUT, late))
+        outcome.set_exception(late(limit_s, _where(result)))
+
+
+def late(limit_s: float, where: str = "") -> Refusal:
+    """`where` it waits, as the end of a sentence."""
+    return Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s{where}")
 
 
 class _Marked(Awaitable[ResultT]):

@@ -6,7 +6,7 @@ from typing import Any
 from warren.environment import Context, Env, Sampled
 from warren.episode_transcript import Ending
 from warren_env_worker.host.child import contract
-from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.caller import Calling
 from warren_env_worker.host.child.episode_record import EpisodeRecord
 from warren_env_worker.host.protocol import Observed, Start
 from warren_env_worker.host.refusal import error_refusal
@@ -18,7 +18,7 @@ from warren_env_worker.rewards.scored import ScoredGroup
 class LiveEpisode:
     """All methods raise `Refusal`, or what user code raises; the episode is of no use then."""
 
-    def __init__(self, environment: Env[Any], start: Start, caller: Caller) -> None:
+    def __init__(self, environment: Env[Any], start: Start, caller: Calling) -> None:
         self._environment = environment
         self._limits = environment.limits
         secrets, keys = start.sealed.opened()

@@ -5,6 +5,8 @@ the end of the process; an episode that failed or is over is closed and forgotte
 logged and harms nobody.
 """
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,11 +14,11 @@ from itertools import zip_longest
 from typing import Any
 
 from warren.environment import Env
-from warren_env_worker.host.child.caller import Caller
+from warren_env_worker.host.child.caller import Calling
 from warren_env_worker.host.child.live_episode import LiveEpisode
 from warren_env_worker.host.child.rewards import Rewards
 from warren_env_worker.host.child.task_cache import TaskCache, task_of_row
-from warren_env_worker.host.protocol import Answer, Call, Observed, Refused, Start
+from warren_env_worker.host.protocol import IDLE, Answer, Call, Observed, Refused, Start
 from warren_env_worker.host.refusal import Refusal, blame
 from warren_env_worker.permissions.secrets import for_run
 from warren_env_worker.rewards.scored import ScoredGroup
@@ -30,7 +32,7 @@ class LiveEpisodes:
     def __init__(
         self,
         environment: type[Env[Any]],
-        caller: Caller,
+        caller: Calling,
         task_cache: TaskCache,
         prepare: Callable[[Start], None] | None = None,
         after_call: Callable[[], None] | None = None,
@@ -84,6 +86,12 @@ class LiveEpisodes:
             log.error("close() failed: %s", blame(error, self._package).reason, exc_info=error)
             return False
         return True
+
+    async def close_all(self, limit_s: float) -> None:
+        """Those that are live, in a process that goes on; none of them takes longer than this."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await asyncio.gather(*(self.close(Call(IDLE, slot)) for slot in self._episodes))
 
     async def _played(self, call: Call) -> Observed:
         if call.group is not None:
