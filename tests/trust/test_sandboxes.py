@@ -15,7 +15,7 @@ from warren.environment import ConfigError
 from warren.host_services.cells import CellResult, CellStatus
 from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren_env_worker.environments.math_python import MathPython
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.permissions.permissions import TRUSTED, Permissions, acting
 from warren_env_worker.sandbox.allowance import MAX_STARTS

@@ -23,7 +23,7 @@ from warren_env_worker.check.wire import (
     announce,
     pack,
 )
-from warren_env_worker.host.importing import ImportFailed, import_environment
+from warren_env_worker.host.environment_class.importing import ImportFailed, import_environment
 from warren_env_worker.output.stack import answer_signals
 from warren_env_worker.permissions.secrets import WithoutSecrets
 

@@ -19,14 +19,14 @@ from typing import Any
 
 from warren.environment import Env, Isolation
 from warren_broker.worker.channel import Channel
-from warren_env_worker.host.boxes import why_no_box
 from warren_env_worker.host.call_status import open_status
 from warren_env_worker.host.child.loops import is_async, serve
 from warren_env_worker.host.child.open_files import raise_open_files_limit
 from warren_env_worker.host.child.task_cache import TaskCache
-from warren_env_worker.host.describing import describe
+from warren_env_worker.host.environment_class.boxes import why_no_box
+from warren_env_worker.host.environment_class.describing import describe
+from warren_env_worker.host.environment_class.importing import ImportFailed, import_environment
 from warren_env_worker.host.forked.fork_server import ForkServer
-from warren_env_worker.host.importing import ImportFailed, import_environment
 from warren_env_worker.host.protocol import Unusable, pack_greeting
 from warren_env_worker.host_services.connecting import front
 from warren_env_worker.output.stack import answer_signals

@@ -19,8 +19,8 @@ from warren_env_worker.host.calls import Calls
 from warren_env_worker.host.child.caller import is_cancelled, late
 from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
 from warren_env_worker.host.child.task_cache import TaskCache
-from warren_env_worker.host.describing import describe
-from warren_env_worker.host.importing import ImportFailed, import_environment
+from warren_env_worker.host.environment_class.describing import describe
+from warren_env_worker.host.environment_class.importing import ImportFailed, import_environment
 from warren_env_worker.host.protocol import IDLE, Call, Description, Refused
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.output.log import OutputLog

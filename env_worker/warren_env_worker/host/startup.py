@@ -8,8 +8,8 @@ from typing import Protocol
 
 from warren.errors import ConfigurationError
 from warren_broker.worker.child import Child, ChildDied
-from warren_env_worker.host.boxes import why_refused
 from warren_env_worker.host.call_status import SharedCallStatus
+from warren_env_worker.host.environment_class.boxes import why_refused
 from warren_env_worker.host.protocol import Description, Unusable, unpack_greeting
 from warren_env_worker.host.session import CLOSE_GRACE_S, Session
 from warren_env_worker.host_services.accepting import accepting

@@ -16,7 +16,7 @@ from warren.host_services.settings import SandboxLimits, SandboxSettings
 from warren.observation import PromptTokens
 from warren.testing import Episode, play
 from warren_env_worker.environments.math_python import MathPython
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.sandbox.process import ProcessSandbox
 from warren_schemas.config import ToolFormat
 

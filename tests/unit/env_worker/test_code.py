@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from warren.environment import Env
-from warren_env_worker.host.code import code_digest
+from warren_env_worker.host.environment_class.code import code_digest
 
 SOURCE = "from warren import Env\n\n\nclass Mine(Env): ...\n"
 

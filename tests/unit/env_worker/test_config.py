@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from warren.environment import Context, Env, StepResult
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
 from warren_schemas.episode import FailureKind
 

@@ -12,8 +12,8 @@ from tests.support.clients import STEP_S, Client
 from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
 
+from warren_env_worker.host.environment_class.importing import import_environment
 from warren_env_worker.host.host import Host
-from warren_env_worker.host.importing import import_environment
 from warren_env_worker.host.in_process import CLIENTS
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.output.log import MakeHearing, log_path, nobody

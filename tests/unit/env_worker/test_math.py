@@ -16,7 +16,7 @@ from warren.host_services.verdict import AnswerForm
 from warren.testing import play
 from warren_env_worker.environments.math import Math
 from warren_env_worker.environments.questions import read_questions
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.permissions.permissions import TRUSTED
 
 arrow: Any = import_module("pyarrow")

@@ -18,7 +18,7 @@ from warren.episodes.taking import Episodes
 from warren.settings import Settings, find_settings
 from warren.testing import Episode as Played
 from warren.testing import play
-from warren_env_worker.host.importing import ImportFailed, import_environment
+from warren_env_worker.host.environment_class.importing import ImportFailed, import_environment
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState, StateChanged
 

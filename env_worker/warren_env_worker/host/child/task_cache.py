@@ -16,7 +16,7 @@ from warren.environment import ConfigError, Env, TaskError
 from warren_env_worker.host.child.choice import chosen, told_ids
 from warren_env_worker.host.child.memory import MIB
 from warren_env_worker.host.child.size import size_bytes
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.protocol import Config, Row, Start
 from warren_env_worker.host.refusal import config_refusal, one_line
 from warren_env_worker.permissions.permissions import Permissions, acting

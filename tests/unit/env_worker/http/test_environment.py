@@ -22,7 +22,7 @@ from warren_env_worker.environments.http.server import ServerFailed
 from warren_env_worker.environments.nemo_gym.environment import NemoGym
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.ors.environment import Ors
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.permissions.asking import pause_after
 from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant, acting

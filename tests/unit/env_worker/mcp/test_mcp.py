@@ -11,7 +11,7 @@ from warren_env_worker.environments.mcp.environment import Mcp
 from warren_env_worker.environments.mcp.servers import HttpServer, McpFailed, Reached, StdioServer
 from warren_env_worker.environments.mcp.tools import Tools
 from warren_env_worker.environments.tool_calls import ToolSpec
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.permissions.permissions import TRUSTED
 from warren_env_worker.permissions.service import FAILED

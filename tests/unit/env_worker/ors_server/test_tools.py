@@ -10,7 +10,7 @@ from warren.errors import ConfigurationError
 from warren.tools import ToolEnv, tool
 from warren_env_worker.environments.arithmetic import Arithmetic
 from warren_env_worker.environments.guess import Guess
-from warren_env_worker.host.describing import describe
+from warren_env_worker.host.environment_class.describing import describe
 from warren_env_worker.host.protocol import Message, Observed
 from warren_env_worker.ors_server.bodies import Create
 from warren_env_worker.ors_server.catalogue import spec_of

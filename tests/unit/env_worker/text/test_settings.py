@@ -12,7 +12,7 @@ from warren_env_worker.environments.gymnasium.environment import Gymnasium
 from warren_env_worker.environments.text.settings import TextSettings
 from warren_env_worker.environments.textarena.environment import TextArena
 from warren_env_worker.environments.textworld.environment import TextWorld
-from warren_env_worker.host.config import ConfigSchema
+from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
 
 NEEDED: Mapping[type[Env[Any]], Mapping[str, Any]] = {

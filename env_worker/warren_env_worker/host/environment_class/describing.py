@@ -3,8 +3,8 @@
 from typing import Any
 
 from warren.environment import Env
-from warren_env_worker.host.boxes import box_of
-from warren_env_worker.host.code import code_digest
+from warren_env_worker.host.environment_class.boxes import box_of
+from warren_env_worker.host.environment_class.code import code_digest
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.output.stack import own_root
 
