@@ -137,7 +137,7 @@ class Models:
         if not self._store.is_private:  # else nothing was posted
             self._relay.notify()
         if accepted.is_new:
-            self._waiters.accepted(accepted.run.owner, accepted.request)
+            self._waiters.accepted(accepted.owner, accepted.request)
         self._coordinators.notify_of_request(accepted.request.run)
         return accepted.request.id
 

@@ -8,7 +8,8 @@ from sqlmodel import Session, col, func, select
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.coordinator.state.client import Asked
-from warren_gateway.store.tables import Checkpoint, Model, RequestRow
+from warren_gateway.models.owned import Locked
+from warren_gateway.store.tables import Checkpoint, RequestRow
 from warren_gateway.usage.limits import OwnerLimits
 from warren_gateway.usage.space import lack_of_space
 from warren_schemas.training import OpBody, PublishPolicy, Refused, SaveState
@@ -18,7 +19,7 @@ MOST_SAVING = 32
 
 
 def within_space(
-    session: Session, owner: str, model: Model, op: OpBody, asked: Asked, limits: OwnerLimits
+    session: Session, model: Locked, op: OpBody, asked: Asked, limits: OwnerLimits
 ) -> OpBody:
     """The op, or one that fails and says why in its place, so that later ones don't wait for it. Raises `OverBudget`."""
     if asked.name is None or not isinstance(op, SaveState | PublishPolicy):
@@ -29,21 +30,21 @@ def within_space(
     size = model.policy_bytes
     if isinstance(op, SaveState):
         size = 0 if _is_replaced(session, model, asked) else _checkpoint_bytes(session, model)
-    reason = lack_of_space(session, owner, size * (n_saving + 1), limits)
+    reason = lack_of_space(session, model.owner, size * (n_saving + 1), limits)
     return op if reason is None else Refused(reason=reason)
 
 
-def _n_saving(session: Session, model: Model) -> int:
+def _n_saving(session: Session, model: Locked) -> int:
     is_open = (col(RequestRow.model_id) == model.id) & col(RequestRow.done_s).is_(None)
     saves = is_open & col(RequestRow.kind).in_(["save_state", "publish_policy"])
     return session.exec(select(func.count()).select_from(RequestRow).where(saves)).one()
 
 
-def _is_replaced(session: Session, model: Model, asked: Asked) -> bool:
+def _is_replaced(session: Session, model: Locked, asked: Asked) -> bool:
     return asked.overwrite and session.get(Checkpoint, (model.id, asked.name)) is not None
 
 
-def _checkpoint_bytes(session: Session, model: Model) -> int:
+def _checkpoint_bytes(session: Session, model: Locked) -> int:
     """As much as the newest one; 0 where there is none."""
     of_model = select(Checkpoint.size_bytes).where(col(Checkpoint.model_id) == model.id)
     return session.exec(of_model.order_by(col(Checkpoint.op).desc())).first() or 0

@@ -8,25 +8,25 @@ import hashlib
 import time
 from dataclasses import dataclass
 
-from sqlalchemy import Row, bindparam, func, insert
+from sqlalchemy import bindparam, func, insert, update
 from sqlalchemy import select as select_rows
 from sqlmodel import Session
 
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
-from warren_gateway.coordinator.state.client import Asked
+from warren_gateway.coordinator.state.client import Arrived, Asked
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.kept import resolve
 from warren_gateway.models.outcomes import Request
-from warren_gateway.models.owned import owned
+from warren_gateway.models.owned import Locked, locked
 from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
 from warren_gateway.models.space import within_space
 from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.statements import table
-from warren_gateway.store.tables import Model, RequestRow, Run
+from warren_gateway.store.tables import RequestRow, Run
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import encode
@@ -43,21 +43,23 @@ MOST_WAITING_BYTES = 128 * 1024 * 1024
 FUTURE = "future"
 
 _REQUESTS = table(RequestRow)
-_ADD = insert(_REQUESTS)
+_ADD = insert(_REQUESTS).returning(_REQUESTS.c.number)
+_SAME = _REQUESTS.alias()
 _KNOWN = (
-    select_rows(_REQUESTS.c.id, _REQUESTS.c.digest, _REQUESTS.c.kind, _REQUESTS.c.key)
-    .where(_REQUESTS.c.model_id == bindparam("its_model"))
-    .where(
-        (_REQUESTS.c.key == bindparam("its_key"))
-        | (_REQUESTS.c.sequence == bindparam("its_sequence"))
-    )
-    .order_by(_REQUESTS.c.number)
+    select_rows(_SAME.c.number)
+    .where(_SAME.c.model_id == bindparam("its_model"))
+    .where((_SAME.c.key == bindparam("its_key")) | (_SAME.c.sequence == bindparam("its_sequence")))
+    .order_by(_SAME.c.number)
     .limit(1)
 )
 """None is equal to nothing."""
-_OPEN = select_rows(func.count(), func.coalesce(func.sum(func.length(_REQUESTS.c.body)), 0)).where(
-    _REQUESTS.c.model_id == bindparam("its_model"), _REQUESTS.c.done_s.is_(None)
-)
+_STANDING = select_rows(
+    _KNOWN.scalar_subquery(),
+    func.count(),
+    func.coalesce(func.sum(func.length(_REQUESTS.c.body)), 0),
+).where(_REQUESTS.c.model_id == bindparam("its_model"), _REQUESTS.c.done_s.is_(None))
+"""The request that is the same one, and of those that are open how many there are and how many bytes."""
+_HEARD = update(table(Run)).where(table(Run).c.id == bindparam("its_run"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,13 @@ class Accepted:
     """A request, which may have been there before."""
 
     request: Request
-    run: Run
-    is_new: bool
+    owner: str
+    arrived: Arrived | None = None
+    """As its coordinator finds it in the store, where it is new."""
+
+    @property
+    def is_new(self) -> bool:
+        return self.arrived is not None
 
 
 def encoded(body: OpBody) -> bytes:
@@ -88,8 +95,8 @@ def insert_request(
     limits: OwnerLimits = DEFAULT_LIMITS,
 ) -> Accepted:
     """Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`."""
-    run, row = owned(session, viewer, model, for_update=True)
-    touch(run, session)
+    row = locked(session, viewer, model)
+    _note_heard(session, row)
     body, asked = wanted.body, wanted.asked
     if wanted.checkpoint is not None and isinstance(body, LoadState):
         _, checkpoint = resolve(session, viewer, wanted.checkpoint)
@@ -97,14 +104,13 @@ def insert_request(
         asked = asked.model_copy(update={"source": checkpoint.url})
     message = encoded(body)
     digest = hashlib.sha256(message + wanted.asked.model_dump_json().encode()).hexdigest()
-    if (known := _known(session, row, key, sequence)) is not None:
-        if known.digest != digest:
-            what = f"key {key}" if known.key == key and key else f"sequence number {sequence}"
-            raise RequestConflict(what, known.id)
-        return Accepted(_request(known.id, run, row, known.kind, asked), run, is_new=False)
-    _require_open(run)
-    _require_place(session, row, len(message))
-    allowed = within_space(session, run.owner, row, body, asked, limits)
+    same = {"its_model": row.id, "its_key": key, "its_sequence": sequence}
+    known, n_open, n_waiting = session.connection().execute(_STANDING, same).one()
+    if known is not None:
+        return _accepted_before(session.get_one(RequestRow, known), digest, row, key, asked)
+    _require_open(row)
+    _require_place(n_open, n_waiting, len(message))
+    allowed = within_space(session, row, body, asked, limits)
     future = new_id(FUTURE)
     request = {
         "id": future,
@@ -115,51 +121,72 @@ def insert_request(
         "kind": allowed.kind,
         "asked": asked.model_dump(),
         "body": message if allowed is body else encoded(allowed),
-        "arrived_s": time.time(),
+        "arrived_s": (arrived_s := time.time()),
     }
-    session.connection().execute(_ADD, request)
-    tell(session, run)
-    return Accepted(_request(future, run, row, allowed.kind, asked), run, is_new=True)
+    number = session.connection().execute(_ADD, request).scalar_one()
+    _tell(session, row)
+    arrived = Arrived(future, number, sequence, arrived_s, (asked, allowed))
+    return Accepted(_request(future, row, allowed.kind, asked), row.owner, arrived)
 
 
-def _request(future: str, run: Run, model: Model, kind: str, asked: Asked) -> Request:
-    return Request(future, ModelId(model.id), RunId(run.id), kind, asked)
+def _accepted_before(
+    known: RequestRow, digest: str, model: Locked, key: str | None, asked: Asked
+) -> Accepted:
+    """Raises `RequestConflict`."""
+    if known.digest != digest:
+        is_key = known.key == key and key
+        what = f"key {key}" if is_key else f"sequence number {known.sequence}"
+        raise RequestConflict(what, known.id)
+    return Accepted(_request(known.id, model, known.kind, asked), model.owner)
+
+
+def _request(future: str, model: Locked, kind: str, asked: Asked) -> Request:
+    return Request(future, ModelId(model.id), RunId(model.run), kind, asked)
 
 
 def touch(run: Run, session: Session) -> None:
     """Its client was heard of; written where that says something new."""
-    lease_s = run.client_lease_s
-    if lease_s is None:
-        return
-    until_s = store_time_s(session) + lease_s
-    if run.client_until_s is None or until_s - run.client_until_s > lease_s / 8:
+    until_s = _heard_until_s(session, run.client_lease_s, run.client_until_s)
+    if until_s is not None:
         run.client_until_s = until_s
         session.add(run)
 
 
-def tell(session: Session, run: Run) -> None:
+def _note_heard(session: Session, model: Locked) -> None:
+    until_s = _heard_until_s(session, model.client_lease_s, model.client_until_s)
+    if until_s is not None:
+        heard = {"its_run": model.run, "client_until_s": until_s}
+        session.connection().execute(_HEARD, heard)
+
+
+def _heard_until_s(
+    session: Session, lease_s: float | None, known_until_s: float | None
+) -> float | None:
+    """None where that says nothing new."""
+    if lease_s is None:
+        return None
+    until_s = store_time_s(session) + lease_s
+    is_new = known_until_s is None or until_s - known_until_s > lease_s / 8
+    return until_s if is_new else None
+
+
+def _tell(session: Session, model: Locked) -> None:
     """The gateway that drives the model looks for requests; where there is only one, it is told directly."""
     if session.get_bind().dialect.name != "sqlite":
-        changed = RunChanged(envelope=Envelope(run=RunId(run.id)), changed_run=RunId(run.id))
+        run = RunId(model.run)
+        changed = RunChanged(envelope=Envelope(run=run), changed_run=run)
         post(session, RUN_CHANGES, changed)
 
 
-def _known(
-    session: Session, model: Model, key: str | None, sequence: int | None
-) -> "Row[str, str, str, str | None] | None":
-    named = {"its_model": model.id, "its_key": key, "its_sequence": sequence}
-    return session.connection().execute(_KNOWN, named).first()
-
-
-def _require_open(run: Run) -> None:
-    state = RunState(run.state)
+def _require_open(model: Locked) -> None:
+    state = RunState(model.state)
     if state.is_final:
-        reason = run.error or (run.result or {}).get("remark")
+        reason = model.error or (model.result or {}).get("remark")
         raise ModelClosed(f"the model is {state}{f': {reason}' if reason else ''}")
     if (
         state is RunState.FINISHING
-        or run.is_cancel_requested
-        or run.stop_request
+        or model.is_cancel_requested
+        or model.stop_request
         in (
             StopRequest.FINISH,
             StopRequest.SAVE_AND_CANCEL,
@@ -168,8 +195,7 @@ def _require_open(run: Run) -> None:
         raise ModelClosed("the model is being closed")
 
 
-def _require_place(session: Session, model: Model, n_bytes: int) -> None:
-    n_open, n_waiting = session.connection().execute(_OPEN, {"its_model": model.id}).one()
+def _require_place(n_open: int, n_waiting: int, n_bytes: int) -> None:
     if n_open >= MOST_OPEN:
         raise OverBudget(f"{n_open} ops of the model have no outcome yet, and {MOST_OPEN} may")
     if n_waiting + n_bytes > MOST_WAITING_BYTES:
