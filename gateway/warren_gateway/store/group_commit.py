@@ -3,6 +3,7 @@
 Invariants
 - Each runs in a session and a savepoint of its own: one that raises has no effect, and the others have theirs.
 - Nobody hears of a result before it is on the disk. What fails of the database itself fails for all of a group.
+- The one thread has one connection, which has no transaction between two groups.
 """
 
 import asyncio
@@ -42,6 +43,7 @@ class GroupCommit:
         self._threads = threads
         self._info = info
         self._waiting: deque[_Waiting] = deque()
+        self._connection: Connection | None = None
 
     def transact(self, work: Callable[[Session], T]) -> "asyncio.Future[T]":
         """Its result, once it is committed; what it raises, once it is rolled back."""
@@ -67,13 +69,24 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001  whoever wanted it is told
             return [_Outcome(error=error) for _ in group]
 
+    def close(self) -> None:
+        """Once the thread has ended."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _connect(self) -> Connection:
+        """To take one from the engine's pool, and give it back, takes longer than most of what is done with it."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        return self._connection
+
     def _alone(self, work: Callable[[Session], object]) -> object:
-        with self._session(self._engine) as session, session.begin():
+        with self._session(self._connect()) as session, session.begin():
             return work(session)
 
     def _together(self, group: Sequence[_Waiting]) -> list[_Outcome]:
         """Raises what fails of the database."""
-        with self._engine.connect() as connection, connection.begin():
+        with (connection := self._connect()).begin():
             connection.exec_driver_sql("BEGIN")  # the driver begins none before a savepoint
             return [self._in_savepoint(connection, waiting.work) for waiting in group]
 
@@ -87,9 +100,9 @@ class GroupCommit:
         except Exception as error:  # noqa: BLE001  whoever wanted it is told
             return _Outcome(error=error)
 
-    def _session(self, bind: Engine | Connection) -> Session:
+    def _session(self, connection: Connection) -> Session:
         return Session(
-            bind,
+            connection,
             expire_on_commit=False,
             info=dict(self._info),
             join_transaction_mode="create_savepoint",

@@ -129,6 +129,8 @@ class Store:
     def _end(self) -> None:
         for threads in {self._readers, self._threads}:
             threads.shutdown()
+        if self._group is not None:
+            self._group.close()
         self._reading.dispose()
         self._engine.dispose()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.pool import Pool
 from sqlmodel import Session, select
 from tests.support.lost_store import lost_store
 
@@ -54,6 +55,21 @@ def commits() -> Generator[list[None]]:
         yield seen
     finally:
         event.remove(Engine, "commit", note)
+
+
+@contextmanager
+def checkouts() -> Generator[list[None]]:
+    """Connections that were taken from a pool."""
+    seen = list[None]()
+
+    def note(*_: object) -> None:
+        seen.append(None)
+
+    event.listen(Pool, "checkout", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Pool, "checkout", note)
 
 
 def adding(name: str) -> Callable[[Session], str]:
@@ -108,3 +124,16 @@ async def test_a_database_that_is_away_fails_all_and_has_none_of_it(store: Store
         results = await at_once(store, adding("a"), adding("b"))
     assert [type(result) for result in results] == [StoreUnavailable, StoreUnavailable]
     assert await store.transact(_names) == set()
+
+
+async def test_all_go_through_one_connection_also_after_one_was_away(store: Store) -> None:
+    await store.transact(adding("a"))
+    with checkouts() as seen:
+        with lost_store():
+            await at_once(store, adding("b"), adding("c"))
+        with pytest.raises(IntegrityError):
+            await store.transact(adding("a"))
+        await at_once(store, adding("d"), adding("e"))
+        await store.transact(adding("f"))
+    assert seen == []
+    assert await store.transact(_names) == {"a", "d", "e", "f"}
