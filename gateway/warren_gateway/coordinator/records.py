@@ -252,7 +252,12 @@ def save_grant(session: Session, state: CoordinatorState, change: Change) -> Non
 def _is_first(session: Session, state: CoordinatorState, change: Change) -> bool:
     number = state.limits_number if change.follows_from_limits else None
     return fence(
-        session, state.run, epoch=state.epoch, revision=change.revision, limits_number=number
+        session,
+        state.run,
+        epoch=state.epoch,
+        revision=change.revision,
+        limits_number=number,
+        columns=change.run,
     )
 
 

@@ -20,6 +20,8 @@ held.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, and_, bindparam, exists, update
@@ -202,11 +204,18 @@ def settle(session: Session, run: RunId, epoch: int) -> None:
 
 
 def fence(
-    session: Session, run: RunId, *, epoch: int, revision: int, limits_number: int | None = None
+    session: Session,
+    run: RunId,
+    *,
+    epoch: int,
+    revision: int,
+    limits_number: int | None = None,
+    columns: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Number this transaction; False if it was committed before. Raises `LeaseLost`, and `LimitsChanged` where
-    the limits of this number are not in force."""
-    ours = {"its_id": run, "its_epoch": epoch, "newest": revision, "its_limits": limits_number}
+    """Number this transaction, and change these columns of the run's row with it; False if it was committed before.
+    Raises `LeaseLost`, and `LimitsChanged` where the limits of this number are not in force."""
+    named = {"its_id": run, "its_epoch": epoch, "newest": revision, "its_limits": limits_number}
+    ours = {**columns, **named}
     number = _NUMBER if limits_number is None else _NUMBER_BY_LIMITS
     if session.connection().execute(number, ours).rowcount:
         return True

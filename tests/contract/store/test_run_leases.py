@@ -78,6 +78,25 @@ def fencing(epoch: int, revision: int) -> Callable[[Session], bool]:
     return lambda session: run_leases.fence(session, RUN, epoch=epoch, revision=revision)
 
 
+async def test_what_changes_with_the_number_changes_once_and_never_without_the_lease(
+    store: Store,
+) -> None:
+    await claim(store, "a")
+
+    def to_step(step: int, *, epoch: int, revision: int) -> Callable[[Session], bool]:
+        columns = {"step": step, "progress": {"step": step}}
+        return lambda session: run_leases.fence(
+            session, RUN, epoch=epoch, revision=revision, columns=columns
+        )
+
+    assert await store.transact(to_step(1, epoch=1, revision=1))
+    assert not await store.transact(to_step(2, epoch=1, revision=1)), "it was committed before"
+    with pytest.raises(LeaseLost):
+        await store.transact(to_step(3, epoch=2, revision=2))
+    run = await store.read(lambda session: session.get_one(Run, RUN))
+    assert (run.step, run.progress, run.revision) == (1, {"step": 1}, 1)
+
+
 async def test_a_run_is_held_by_one_gateway(store: Store) -> None:
     assert await claim(store, "a") == {RUN: 1}
     assert await claim(store, "b") == {}

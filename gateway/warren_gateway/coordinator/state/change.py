@@ -25,7 +25,6 @@ from warren_gateway.store.tables import (
     MetricsRow,
     Model,
     OpRow,
-    Run,
 )
 from warren_gateway.usage.counting import Used
 from warren_schemas.codec.wire import MAX_ITEMS, encode
@@ -33,8 +32,7 @@ from warren_schemas.envelope import Item
 from warren_schemas.http import MetricsView
 from warren_schemas.ids import GroupId
 
-_RUNS, _MODELS, _OPS, _GROUPS = table(Run), table(Model), table(OpRow), table(GroupRow)
-_CHANGE_RUN = update(_RUNS).where(_RUNS.c.id == bindparam("its_id"))
+_MODELS, _OPS, _GROUPS = table(Model), table(OpRow), table(GroupRow)
 _CHANGE_MODEL = update(_MODELS).where(_MODELS.c.id == bindparam("its_id"))
 _ADD_GROUPS = insert(_GROUPS)
 _CHANGE_GROUP = update(_GROUPS).where(_GROUPS.c.id == bindparam("its_id"))
@@ -125,9 +123,8 @@ class Change:
         )  # fmt: skip
 
     def apply(self, session: Session, run_id: str, model_id: str) -> None:
-        """In a session that has loaded none of these rows."""
-        if self.run:
-            session.connection().execute(_CHANGE_RUN, {**self.run, "its_id": run_id})
+        """In a session that has loaded none of these rows. The run's own changes with the number of the change, before
+        all others: see `run_leases.fence`."""
         if self.model:
             session.connection().execute(_CHANGE_MODEL, {**self.model, "its_id": model_id})
         if self.job:
