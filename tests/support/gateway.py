@@ -27,6 +27,7 @@ from warren_gateway.base_models.service import BaseModels
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.checking.service import Checking
+from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.datasets.service import Datasets
 from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
@@ -72,12 +73,15 @@ class Follower:
     """Remembers what it was told."""
 
     runs: list[RunId] = field(default_factory=list[RunId])
+    arrived: list[Arrived | None] = field(default_factory=list[Arrived | None])
+    """With each request of a client."""
 
     def notify(self, run: RunId, /) -> None:
         self.runs.append(run)
 
-    def notify_of_request(self, run: RunId, /) -> None:
+    def notify_of_request(self, run: RunId, arrived: Arrived | None, /) -> None:
         self.runs.append(run)
+        self.arrived.append(arrived)
 
 
 @dataclass

@@ -27,6 +27,7 @@ from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
 from warren_gateway.coordinator.rollouts.queue_depths import watch_queues
 from warren_gateway.coordinator.run_leases import Renewed
+from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.coordinator.state.client_change import Answered
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.group_parts import Reading
@@ -86,9 +87,9 @@ class RunActor:
         """The run's row has changed (somebody wants it cancelled, or has set other limits)."""
         self._mailbox.wake(is_control_changed=True)
 
-    def notify_of_request(self) -> None:
-        """The client of the run's model has asked for something."""
-        self._mailbox.wake(has_requests=True)
+    def notify_of_request(self, arrived: Arrived | None) -> None:
+        """The client of the run's model has asked for this, or for something that the store knows."""
+        self._mailbox.put_request(arrived)
 
     def notice_requests(self, renewed: Renewed) -> None:
         """What the owner wants and the scheduler says, as every renewal of the lease tells it."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Claim, Inbox
+from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.coordinator.state.group_parts import FIRST_READING, Reading
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.position import Position
@@ -19,6 +20,8 @@ from warren_schemas.group_scoring import GroupScored
 from warren_schemas.training import JobTaken, OpResult
 
 MOST_ITEMS = 4096
+MOST_REQUESTS = 64
+"""Requests of a client that lie there at a time."""
 
 Answer = OpResult | JobTaken | GroupScored
 """Of a worker to the results of the run's model."""
@@ -42,10 +45,16 @@ class Mail:
     """Of a message that came from a stream."""
     is_control_changed: bool = False
     """The run's row may hold a new request (cancellation)."""
-    has_requests: bool = False
-    """The client of the run's model has asked for something."""
+    requests: list[Arrived] = field(default_factory=list[Arrived])
+    """What the client of the run's model has asked for; it is in the store."""
+    has_unread_requests: bool = False
+    """It has asked for something that only the store knows."""
     is_recorder_changed: bool = False
     """The row of the run that is replayed may tell of its end."""
+
+    @property
+    def has_requests(self) -> bool:
+        return self.has_unread_requests or bool(self.requests)
 
     @property
     def n_items(self) -> int:
@@ -107,15 +116,16 @@ class Mailbox:
             self._went_on.clear()
             await self._went_on.wait()
 
-    def wake(
-        self,
-        *,
-        is_control_changed: bool = False,
-        has_requests: bool = False,
-        is_recorder_changed: bool = False,
-    ) -> None:
+    def put_request(self, arrived: Arrived | None) -> None:
+        """None: of which the store knows. More than can be taken at a time are left there as well."""
+        if arrived is None or len(self._mail.requests) >= MOST_REQUESTS:
+            self._mail.has_unread_requests = True
+        else:
+            self._mail.requests.append(arrived)
+        self._arrived.set()
+
+    def wake(self, *, is_control_changed: bool = False, is_recorder_changed: bool = False) -> None:
         self._mail.is_control_changed |= is_control_changed
-        self._mail.has_requests |= has_requests
         self._mail.is_recorder_changed |= is_recorder_changed
         self._arrived.set()
 

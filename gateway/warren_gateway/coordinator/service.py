@@ -27,6 +27,7 @@ from warren_gateway.coordinator.retrying import RETRY_S, find
 from warren_gateway.coordinator.rollouts import fair_shares
 from warren_gateway.coordinator.rollouts.opening_rows import with_rows
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost, LimitsChanged
+from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.coordinator.state.client_change import Answered
 from warren_gateway.coordinator.state.rows import OpenRows, no_rows
 from warren_gateway.defaults import LEASE_S
@@ -105,11 +106,11 @@ class Coordinators:
         elif holding.actor is not None:
             holding.actor.notify()
 
-    def notify_of_request(self, run_id: RunId) -> None:
-        """Its client has asked for something at this gateway."""
+    def notify_of_request(self, run_id: RunId, arrived: Arrived | None) -> None:
+        """Its client has asked for something at this gateway: for what `arrived` says, or for what the store knows."""
         holding = self._holdings.get(run_id)
         if holding is not None and holding.actor is not None:
-            holding.actor.notify_of_request()
+            holding.actor.notify_of_request(arrived)
 
     async def hear(self) -> None:
         """Hear of what owners want of their runs at any gateway, until cancelled."""

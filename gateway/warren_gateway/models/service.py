@@ -17,6 +17,7 @@ from warren_broker.inbox import hear
 from warren_broker.port import Broker
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.access.caller import Viewer
+from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.models import kept, outcomes
 from warren_gateway.models.asking import Wanted
 from warren_gateway.models.creating import Created, insert_model, with_key
@@ -57,7 +58,7 @@ class Notified(Protocol):
 
 
 class Driving(Notified, Protocol):
-    def notify_of_request(self, run: RunId, /) -> None: ...
+    def notify_of_request(self, run: RunId, arrived: Arrived | None, /) -> None: ...
 
 
 class Models:
@@ -134,11 +135,13 @@ class Models:
         accepted = await self._store.transact(
             lambda session: insert_request(session, viewer, model, wanted, key, sequence, limits)
         )
-        if not self._store.is_private:  # else nothing was posted
+        is_private = self._store.is_private
+        if not is_private:  # else nothing was posted
             self._relay.notify()
         if accepted.is_new:
             self._waiters.accepted(accepted.owner, accepted.request)
-        self._coordinators.notify_of_request(accepted.request.run)
+        arrived = accepted.arrived if is_private else None  # others may have older ones
+        self._coordinators.notify_of_request(accepted.request.run, arrived)
         return accepted.request.id
 
     async def outcome(self, viewer: Viewer, future: str, wait_s: float = 0.0) -> Outcome:

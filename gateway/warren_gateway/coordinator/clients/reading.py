@@ -26,7 +26,7 @@ MOST_BODIES = 64
 """Requests that are read at a time."""
 
 
-_OF_KEPT = (SaveState, LoadState, PublishPolicy)
+OF_KEPT = (SaveState, LoadState, PublishPolicy)
 """Ops that become others by what is kept of the model."""
 
 _REQUESTS = table(RequestRow)
@@ -72,7 +72,7 @@ def look_for_requests(
     """The requests alone, unless one of them depends on what is kept."""
     arrived = _arrived(session, model, next_sequence)
     bodies = (one.body[1] for one in arrived if one.body is not None)
-    if any(isinstance(body, _OF_KEPT) for body in bodies):
+    if any(isinstance(body, OF_KEPT) for body in bodies):
         return _with_kept(session, run, model, arrived)
     return arrived
 

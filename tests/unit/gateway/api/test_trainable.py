@@ -20,7 +20,7 @@ from warren_gateway.store.tables import RequestRow, Run
 from warren_schemas.codec.wire import encode
 from warren_schemas.envelope import Envelope
 from warren_schemas.http.trainable import FutureAnswer, FuturePending
-from warren_schemas.training import OpDone, OpFailed, OpResult
+from warren_schemas.training import OpDone, OpFailed, OpResult, OptimStep
 
 LOSS = {"kind": "cross_entropy"}
 UPDATE = {"kind": "forward_backward", "loss": LOSS, "data": [{"ids": [1, 2, 3]}]}
@@ -93,6 +93,18 @@ async def test_the_same_op_again_has_the_same_future_and_another_one_is_refused(
     status, problem = await ask(gateway, model.id, STEP, **how)
     assert status == 409
     assert first["future"] in problem["message"]
+
+
+async def test_whoever_drives_a_model_is_handed_what_is_new(
+    gateway: Gateway, model: TrainableModel
+) -> None:
+    _, told = await ask(gateway, model.id, STEP, sequence=1)
+    await ask(gateway, model.id, STEP, sequence=1)
+    new, again = gateway.follower.arrived
+    assert new is not None and new.body is not None
+    assert (new.id, new.sequence) == (told["future"], 1)
+    assert new.body[1] == OptimStep(learning_rate=0.1)
+    assert again is None, "it may be in the log already"
 
 
 async def test_a_sequence_number_is_the_same_request_whatever_its_key(
