@@ -4,22 +4,24 @@ Invariants: a posted message reaches the broker at least once; it leaves the tab
 broker has confirmed it. Messages to one address leave in the order of posting: those of one gateway
 always, and to a stream, where the order stays, also those of several. A broker that is away costs
 time and nothing else, and an address that takes nothing holds no other back.
+
+In a private store the relay reads what was posted at the end of the transaction that posts it, and hears of it once that is
+committed.
 """
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import and_, bindparam, delete, exists, func, insert, or_
-from sqlalchemy import select as select_rows
-from sqlalchemy.orm import aliased
+from sqlalchemy import insert
 from sqlmodel import Session, col, select
 
 from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.port import Broker
 from warren_broker.topology import Address, Stream, Topic, WorkQueue
+from warren_gateway.store.group_commit import POSTED
+from warren_gateway.store.outbox_pages import Page, newest, next_page
 from warren_gateway.store.statements import table
 from warren_gateway.store.store import GATEWAY, Store, StoreUnavailable
 from warren_gateway.store.tables import OutboxRow
@@ -27,8 +29,6 @@ from warren_schemas.codec.wire import MAX_BATCH_BYTES, MAX_ITEMS, encode
 from warren_schemas.envelope import Item
 from warren_schemas.ids import new_message_id
 
-POSTED = "posted"
-"""Key of a session's `info`, which is of one transaction: it is there when something was posted in it that is awaited."""
 PAGE = 256
 """Messages that the relay takes from the table at a time."""
 RETRY_S = 1.0
@@ -50,15 +50,7 @@ _KINDS: dict[str, type[WorkQueue | Stream | Topic]] = {
 
 log = logging.getLogger(__name__)
 
-_OUTBOX = table(OutboxRow)
-_POST = insert(_OUTBOX)
-_FORGET = delete(_OUTBOX).where(_OUTBOX.c.id.in_(bindparam("sent", expanding=True)))
-_OLDEST = (
-    select_rows(_OUTBOX)
-    .where(_OUTBOX.c.address.not_in(bindparam("busy", expanding=True)))
-    .order_by(_OUTBOX.c.id)
-    .limit(bindparam("n_most"))
-)
+_POST = insert(table(OutboxRow))
 
 
 def post(
@@ -143,10 +135,9 @@ class Relay:
         self._look_s = look_s
         self._n_page = page
         self._posted = asyncio.Event()
-        self._posted.set()
         self._busy: set[str] = set()
         """Names of the addresses that messages are on their way to."""
-        self._passed_over: set[str] = set()
+        self._passed_over = frozenset[str]()
         """Of these, at the last look: more may lie there for them."""
         self._will_forget = False
         self._sent: list[int] = []
@@ -158,21 +149,29 @@ class Relay:
         self._looked_s = -look_s
 
     def notify(self) -> None:
-        """Something was posted and committed."""
-        self._posted.set()
+        """Something was posted and committed; a private store knows."""
+        if not self._store.is_private:
+            self._posted.set()
+
+    def _look(self) -> None:
+        """Turn a page at once."""
+        if self._store.is_private:
+            self._store.hurry()
+        else:
+            self._posted.set()
 
     async def run(self) -> None:
         """Relay for ever."""
+        self._look()
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await self._until_due()
                 try:
-                    await self._relay(tasks)
+                    self._begin_to_send(await self._turn_page(), tasks)
                     await self._look_for_orphans()
                 except StoreUnavailable as error:
                     log.warning("outbox waits: %s", error)
                     await asyncio.sleep(RETRY_S)
-                    self._posted.set()
+                    self._look()
 
     async def _until_due(self) -> None:
         try:
@@ -185,18 +184,17 @@ class Relay:
     async def _look_for_orphans(self) -> None:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._looked_s >= self._look_s:
-            newest = await self._store.read(_newest)
-            self._orphaned_to, self._newest_seen = self._newest_seen, newest
+            seen = await self._store.read(newest)
+            self._orphaned_to, self._newest_seen = self._newest_seen, seen
             self._looked_s = now_s
 
-    async def _relay(self, tasks: asyncio.TaskGroup) -> None:
-        """Forget what was sent, and begin to send the oldest of the rest to whoever is free."""
-        page = await self._turn_page()
-        rows = [row for row, is_early in page if not is_early]
-        if len(rows) < len(page):
-            asyncio.get_running_loop().call_later(TURN_S, self._posted.set)
-        if rows and len(page) == self._n_page:
-            self._posted.set()
+    def _begin_to_send(self, page: Page, tasks: asyncio.TaskGroup) -> None:
+        """The oldest to whoever is free."""
+        rows = [row for row, is_early in page.rows if not is_early]
+        if len(rows) < len(page.rows):
+            asyncio.get_running_loop().call_later(TURN_S, self._look)
+        if rows and len(page.rows) == self._n_page:
+            self._look()
         by_address: dict[Address, list[OutboxRow]] = defaultdict(list)
         for row in rows:
             by_address[_KINDS[row.address_kind](row.address)].append(row)
@@ -204,15 +202,30 @@ class Relay:
             self._busy.add(address.name)
             tasks.create_task(self._send(address, of_address), name=f"outbox to {address.name}")
 
-    async def _turn_page(self) -> list[tuple[OutboxRow, bool]]:
-        only = None if self._store.is_private else self._store.gateway
-        sent, busy = list(self._sent), set(self._busy)
-        self._passed_over = set(busy)
-        page = await self._store.transact(
-            partial(_next_page, sent, only, self._orphaned_to, busy, self._n_page)
-        )
-        del self._sent[: len(sent)]
+    async def _turn_page(self) -> Page:
+        """The next one, once something was posted or a look is due. Raises `StoreUnavailable`."""
+        if self._store.is_private:
+            page = await self._store.transact_with_posts(self._read_page, within_s=self._look_s)
+        else:
+            await self._until_due()
+            page = await self._store.transact(self._read_page)
+        del self._sent[: page.n_sent]
+        self._passed_over = page.passed_over
+        if not self._passed_over <= self._busy:  # one is free since
+            self._look()
         return page
+
+    def _read_page(self, session: Session) -> Page:
+        """In a thread of the store's: by what is sent and busy then."""
+        busy = set(self._busy)  # before what is sent: whatever leaves the one is in the other
+        return next_page(
+            session,
+            busy=busy,
+            sent=list(self._sent),
+            only=None if self._store.is_private else self._store.gateway,
+            orphaned_to=self._orphaned_to,
+            n_most=self._n_page,
+        )
 
     async def _send(self, address: Address, rows: list[OutboxRow]) -> None:
         """One after the other, in order."""
@@ -223,8 +236,8 @@ class Relay:
                 self._sent.append(row.id)
         except BrokerError as error:
             log.warning("outbox waits: %s", error)
-            self._passed_over.add(address.name)
             await asyncio.sleep(RETRY_S)
+            self._passed_over |= {address.name}
         finally:
             self._busy.discard(address.name)
             self._look_again(address)
@@ -232,15 +245,22 @@ class Relay:
     def _look_again(self, address: Address) -> None:
         """At once where more may lie there for it; else soon, to forget what was sent: a look costs a transaction."""
         if address.name in self._passed_over or not self._store.is_private:
-            self._posted.set()
+            self._look()
         elif not self._will_forget:
-            self._will_forget = True
-            asyncio.get_running_loop().call_later(FORGET_S, self._forget)
+            self._forget_soon()
 
-    def _forget(self) -> None:
-        self._will_forget = False
+    def _forget_soon(self) -> None:
+        self._will_forget = bool(self._sent)
         if self._sent:
-            self._posted.set()
+            asyncio.get_running_loop().call_later(FORGET_S, self._forget, self._sent[-1])
+
+    def _forget(self, sent: int) -> None:
+        """This one and those before it, unless a page has taken them along."""
+        if sent in self._sent:
+            self._will_forget = False
+            self._look()
+        else:
+            self._forget_soon()
 
     async def _publish(self, address: Address, row: OutboxRow) -> None:
         try:
@@ -256,43 +276,3 @@ class Relay:
                 raise
             await self._broker.declare(address)
             await self._broker.publish(address, row.body, message_id=row.message_id)
-
-
-def _next_page(
-    sent: list[int],
-    only: str | None,
-    orphaned_to: int,
-    busy: Collection[str],
-    n_most: int,
-    session: Session,
-) -> list[tuple[OutboxRow, bool]]:
-    """Without what was sent: the oldest rows, all or those of one gateway, to addresses that are not
-    busy; True for each that has to wait until another gateway has sent something older to the same
-    stream."""
-    if sent:
-        session.connection().execute(_FORGET, {"sent": sent})
-    if only is None:
-        found = session.connection().execute(_OLDEST, {"busy": list(busy), "n_most": n_most})
-        return [(OutboxRow(**row), False) for row in found.mappings()]
-    is_free = col(OutboxRow.address).not_in(busy)
-    older = aliased(OutboxRow)
-    is_early = and_(
-        col(OutboxRow.address_kind) == "stream",
-        exists().where(
-            col(older.address) == OutboxRow.address,
-            col(older.id) < OutboxRow.id,
-            col(older.id) > orphaned_to,
-            col(older.gateway) != only,
-        ),
-    )
-    query = (
-        select(OutboxRow, is_early)
-        .where(is_free, or_(col(OutboxRow.gateway) == only, col(OutboxRow.id) <= orphaned_to))
-        .order_by(col(OutboxRow.id))
-        .limit(n_most)
-    )
-    return [(row, bool(early)) for row, early in session.exec(query)]
-
-
-def _newest(session: Session) -> int:
-    return session.exec(select(func.max(col(OutboxRow.id)))).one() or 0

@@ -98,6 +98,22 @@ class Store:
                 return await _to_its_end(self._group.transact(work))
             return await self._in_thread(self._threads, partial(self._run, self._engine, work))
 
+    async def transact_with_posts(self, work: Callable[[Session], T], *, within_s: float) -> T:
+        """The same at the end of the next transaction that posts something, or in one of its own: where something was posted
+        since the last time, where somebody is in a `hurry`, and after `within_s`. Only in a private store."""
+        assert self._group is not None
+        timer = asyncio.get_running_loop().call_later(within_s, self.hurry)
+        try:
+            with _told_as_unavailable():
+                return await self._group.ride(work)
+        finally:
+            timer.cancel()
+
+    def hurry(self) -> None:
+        """Let what waits for a transaction that posts something wait no longer, now or the next time."""
+        if self._group is not None:
+            self._group.hurry()
+
     async def read(self, work: Callable[[Session], T]) -> T:
         """Run `work`, which changes nothing.
 

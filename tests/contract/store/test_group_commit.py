@@ -3,16 +3,18 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.pool import Pool
 from sqlmodel import Session, select
+from tests.support.commits import commits
 from tests.support.lost_store import lost_store
 
+from warren_gateway.store.group_commit import POSTED
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import User
 
@@ -41,20 +43,6 @@ async def at_once(store: Store, *works: Callable[[Session], object]) -> list[obj
     results = await asyncio.gather(*waiting, open_the_gate(), return_exceptions=True)
     await holding
     return results[:-1]
-
-
-@contextmanager
-def commits() -> Generator[list[None]]:
-    seen = list[None]()
-
-    def note(_: Connection) -> None:
-        seen.append(None)
-
-    event.listen(Engine, "commit", note)
-    try:
-        yield seen
-    finally:
-        event.remove(Engine, "commit", note)
 
 
 @contextmanager
@@ -137,3 +125,88 @@ async def test_all_go_through_one_connection_also_after_one_was_away(store: Stor
         await store.transact(adding("f"))
     assert seen == []
     assert await store.transact(_names) == {"a", "d", "e", "f"}
+
+
+def posting(name: str) -> Callable[[Session], str]:
+    def add(session: Session) -> str:
+        session.info[POSTED] = True
+        return adding(name)(session)
+
+    return add
+
+
+def refusing(session: Session) -> None:
+    posting("refused")(session)
+    raise LookupError("refused")
+
+
+@asynccontextmanager
+async def riding(store: Store) -> AsyncGenerator[asyncio.Task[set[str]]]:
+    """One that sees the names that there are when it goes."""
+    rides = asyncio.create_task(store.transact_with_posts(_names, within_s=3600.0))
+    await asyncio.sleep(0)
+    yield rides
+    rides.cancel()
+    await asyncio.wait({rides})
+
+
+@pytest.mark.parametrize("n_others", [0, 2])
+async def test_what_rides_along_is_in_the_transaction_that_posts_and_sees_all_of_it(
+    store: Store, n_others: int
+) -> None:
+    others = [adding(f"u{n}") for n in range(n_others)]
+    async with riding(store) as rides:
+        await store.transact(adding("before"))
+        with commits() as seen:
+            await at_once(store, posting("a"), *others)
+        assert rides.done()
+    assert rides.result() == {"before", "a", *(f"u{n}" for n in range(n_others))}
+    assert len(seen) == 1
+
+
+async def test_it_waits_while_nothing_is_posted_or_what_posts_is_refused(store: Store) -> None:
+    async with riding(store) as rides:
+        await store.transact(adding("a"))
+        with pytest.raises(LookupError):
+            await store.transact(refusing)
+        await at_once(store, adding("b"), refusing)
+        assert not rides.done()
+        store.hurry()
+        assert await rides == {"a", "b"}
+
+
+@pytest.mark.parametrize("refused", [False, True])
+async def test_who_gets_on_late_goes_at_once(store: Store, refused: bool) -> None:
+    """Also where the transaction comes to nothing that it would have gone with."""
+    await store.transact(posting("a"))
+    async with riding(store) as rides:
+        if refused:
+            with pytest.raises(LookupError):
+                await store.transact(refusing)
+        assert await rides == {"a"}
+    async with riding(store) as rides:
+        await store.transact(adding("b"))
+        assert not rides.done(), "it is due once"
+
+
+async def test_a_database_that_is_away_fails_what_rides_and_misses_no_post(store: Store) -> None:
+    async with riding(store) as rides:
+        with lost_store(), pytest.raises(StoreUnavailable):
+            await store.transact(posting("a"))
+        store.hurry()
+        assert await rides == set()
+        await store.transact(posting("b"))
+        async with riding(store) as again:
+            assert await again == {"b"}
+
+
+async def test_who_has_got_off_is_passed_over(store: Store) -> None:
+    async with riding(store):
+        pass
+    async with riding(store) as rides:
+        await store.transact(posting("a"))
+        assert await rides == {"a"}
+
+
+async def test_it_goes_by_itself_in_time(store: Store) -> None:
+    assert await store.transact_with_posts(_names, within_s=0.01) == set()

@@ -1,18 +1,21 @@
 """The outbox of gateways that share a store: each sends its own, and what a dead one left behind."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from sqlmodel import Session
-from tests.support.brokers import depth_is
+from sqlmodel import Session, select
+from tests.support.brokers import depth_is, eventually
+from tests.support.commits import commits
 
 from warren_broker.port import Broker
 from warren_broker.topology import WorkQueue
 from warren_gateway.store.outbox import LOOK_S, PAGE, Relay, has_posted, post, post_all
 from warren_gateway.store.store import Store
+from warren_gateway.store.tables import OutboxRow
+from warren_schemas.codec.wire import decode
 from warren_schemas.control import RunEnded
 from warren_schemas.envelope import Envelope
 from warren_schemas.ids import ModelId, RunId
@@ -108,4 +111,64 @@ async def test_what_nobody_waits_for_leaves_with_what_is_posted_next(
         relay.notify()
         await depth_is(broker, THEIRS, 2)
         await depth_is(broker, OURS, 1)
+    await store.close()
+
+
+async def test_the_transaction_that_posts_is_the_only_one_before_it_is_sent(
+    tmp_path: Path, broker: Broker
+) -> None:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    await broker.declare(OURS)
+    async with relaying(store, broker, look_s=3600.0):
+        await store.transact(lambda session: post(session, OURS, ITEM))
+        await depth_is(broker, OURS, 1)
+        await until_forgotten(store)
+        with commits() as seen:
+            await store.transact(lambda session: post(session, OURS, ITEM))
+            async with broker.consume(OURS, prefetch=2) as consumer:
+                for _ in range(2):
+                    await (await anext(aiter(consumer))).ack()
+        assert len(seen) == 1
+        await until_forgotten(store)
+    await store.close()
+
+
+async def until_forgotten(store: Store) -> None:
+    async def is_empty() -> bool:
+        return await store.read(lambda session: session.exec(select(OutboxRow.id)).first()) is None
+
+    await eventually(is_empty)
+
+
+async def test_each_address_is_sent_everything_once_and_in_order_while_much_is_posted(
+    tmp_path: Path, broker: Broker
+) -> None:
+    store = await Store.open(f"sqlite:///{tmp_path / 'warren.db'}")
+    queues = [WorkQueue(f"queue_{n}") for n in range(3)]
+    await broker.declare(*queues)
+    posted = [(queue, RunId(f"run_{n}")) for n in range(100) for queue in queues]
+
+    def work(queue: WorkQueue, run: RunId) -> Callable[[Session], None]:
+        item = ITEM.model_copy(update={"ended_run": run})
+        return lambda session: post(session, queue, item)
+
+    async with relaying(store, broker, look_s=3600.0):
+        posting = [store.transact(work(queue, run)) for queue, run in posted]
+        for start in range(0, len(posting), 7):
+            await asyncio.gather(*posting[start : start + 7])
+        for queue in queues:
+            await depth_is(broker, queue, 100)
+            got = list[str]()
+            async with broker.consume(queue, prefetch=100) as consumer:
+                async for delivery in consumer:
+                    got.extend(
+                        item.ended_run
+                        for item in decode(delivery.body).items
+                        if isinstance(item, RunEnded)
+                    )
+                    await delivery.ack()
+                    if len(got) == 100:
+                        break
+            assert got == [f"run_{n}" for n in range(100)]
+        await until_forgotten(store)
     await store.close()
