@@ -21,6 +21,7 @@ from warren_env_worker.host.child.live_episodes import LiveEpisodes, is_last
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.environment_class.describing import describe
 from warren_env_worker.host.environment_class.importing import ImportFailed, import_environment
+from warren_env_worker.host.greeting import Greeting
 from warren_env_worker.host.protocol import IDLE, Call, Description, Refused
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.output.log import OutputLog
@@ -52,9 +53,12 @@ class InProcess:
         self._output = output
         self._backlog = Backlog()
         self._wanted = asyncio.Event()
-        self._greeting: asyncio.Future[Description] | None = None
+        self._greeting = Greeting()
         self._playing: _Playing | None = None
-        self.description: Description | None = None
+
+    @property
+    def description(self) -> Description | None:
+        return self._greeting.description
 
     def put(self, entry: Entry) -> None:
         if self._playing is not None:
@@ -65,17 +69,13 @@ class InProcess:
 
     async def start(self) -> Description:
         """Raises `EnvironmentUnusable`."""
-        if self._greeting is None:
-            self._greeting = asyncio.get_running_loop().create_future()
         self._wanted.set()
-        return await asyncio.shield(self._greeting)
+        return await self._greeting.heard()
 
     async def run(self) -> None:
         """From the first request on, until cancelled."""
-        environment = await self._imported()
-        described = self.description = describe(environment)
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_result(described)
+        environment, described = await self._imported()
+        self._greeting.tell(described)
         async with logged(self._reference, self._output) as context:
             acting_in(context, NOTHING)
             self._playing = _Playing(environment, Calls(described, self._policy), context)
@@ -84,21 +84,26 @@ class InProcess:
                     self._playing.take(entry)
             await self._playing.until_cancelled()
 
-    async def _imported(self) -> type[Env[Any]]:
+    async def _imported(self) -> tuple[type[Env[Any]], Description]:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             try:
-                return await asyncio.to_thread(import_environment, self._reference)
+                return await asyncio.to_thread(_imported, self._reference)
             except ImportFailed as error:
                 self._give_up(EnvironmentUnusable(str(error)))
 
     def _give_up(self, error: EnvironmentUnusable) -> None:
         log.error("%s can't be hosted: %s", self._reference, error)
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_exception(error)
+        self._greeting.fail(error)
         for request in self._backlog.drain():
             request.answer(Refused(IDLE, FailureKind.ENVIRONMENT_ERROR, str(error)))
+
+
+def _imported(reference: str) -> tuple[type[Env[Any]], Description]:
+    """Reads the sources. Raises `ImportFailed`."""
+    environment = import_environment(reference)
+    return environment, describe(environment)
 
 
 class _Caller:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from warren_broker.worker.child import Child
 from warren_env_worker.host.backlog import Backlog, Entry
+from warren_env_worker.host.greeting import Greeting
 from warren_env_worker.host.protocol import IDLE, Description, Refused
 from warren_env_worker.host.session import Death, Session
 from warren_env_worker.host.startup import (
@@ -44,8 +45,11 @@ class EnvironmentProcess:
         self._backlog = Backlog()
         self._n_cut_short = 0
         self._wanted = asyncio.Event()
-        self._greeting: asyncio.Future[Description] | None = None
-        self.description: Description | None = None
+        self._greeting = Greeting()
+
+    @property
+    def description(self) -> Description | None:
+        return self._greeting.description
 
     def put(self, entry: Entry) -> None:
         self._backlog.put(entry)
@@ -53,10 +57,8 @@ class EnvironmentProcess:
 
     async def start(self) -> Description:
         """The description that the child gives. Raises `EnvironmentUnusable`."""
-        if self._greeting is None:
-            self._greeting = asyncio.get_running_loop().create_future()
         self._wanted.set()
-        return await asyncio.shield(self._greeting)
+        return await self._greeting.heard()
 
     async def run(self) -> None:
         """One child after the other, until cancelled."""
@@ -65,7 +67,8 @@ class EnvironmentProcess:
             self._wanted.clear()
             try:
                 async with self._opened() as session:
-                    self._greet(session.description)
+                    self._n_cut_short = 0
+                    self._greeting.tell(session.description)
                     death = await session.run(self._backlog)
             except StartCutShort as error:
                 self._start_again(error)
@@ -87,16 +90,9 @@ class EnvironmentProcess:
         log.warning("%s: %s; started again", self._reference, error)
         self._wanted.set()
 
-    def _greet(self, description: Description) -> None:
-        self._n_cut_short = 0
-        self.description = description
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_result(description)
-
     def _give_up(self, error: EnvironmentUnusable) -> None:
         log.error("%s can't be hosted: %s%s", self._reference, error, self._hint)
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_exception(error)
+        self._greeting.fail(error)
         for request in self._backlog.drain():
             request.answer(Refused(IDLE, FailureKind.ENVIRONMENT_ERROR, str(error)))
 
