@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack
 from benchmarks.served.hosted import Hosted
 from benchmarks.served.loop import Step, main
 
+from warren_broker.worker.program import loop_factory
+
 hosted = Hosted("warren_env_worker.environments.openenv.environment:OpenEnv", "openenv", "0")
 
 
@@ -13,4 +15,4 @@ async def opened(stack: AsyncExitStack, url: str, number: int) -> Step:
 
 
 if __name__ == "__main__":
-    main(opened)
+    main(opened, loop_factory())  # of an env worker

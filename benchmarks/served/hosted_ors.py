@@ -6,6 +6,8 @@ from benchmarks.served.hosted import Hosted
 from benchmarks.served.loop import Step, main
 from benchmarks.served.warren_ors import LOOK
 
+from warren_broker.worker.program import loop_factory
+
 hosted = Hosted("warren_env_worker.environments.ors.environment:Ors", "ors", LOOK)
 
 
@@ -14,4 +16,4 @@ async def opened(stack: AsyncExitStack, url: str, number: int) -> Step:
 
 
 if __name__ == "__main__":
-    main(opened)
+    main(opened, loop_factory())  # of an env worker

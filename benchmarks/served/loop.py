@@ -9,14 +9,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 Step = Callable[[], Awaitable[object]]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 Open = Callable[[AsyncExitStack, str, int], Awaitable[Step]]
 """Begins an episode at this URL, with this number, until the stack is left; its step can be taken again and again."""
 
 
-def main(opened: Open) -> None:
-    """`MODULE URL EPISODES SECONDS`: prints what was measured as JSON."""
+def main(opened: Open, loop_factory: LoopFactory | None = None) -> None:
+    """`MODULE URL EPISODES SECONDS`: prints what was measured as JSON; by the event loop of asyncio, or another."""
     url, n_live, seconds = sys.argv[1:4]
-    print(json.dumps(asyncio.run(_measured(opened, url, int(n_live), float(seconds)))))
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        print(json.dumps(runner.run(_measured(opened, url, int(n_live), float(seconds)))))
 
 
 async def _measured(opened: Open, url: str, n_live: int, seconds: float) -> dict[str, float]:

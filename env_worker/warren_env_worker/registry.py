@@ -10,9 +10,9 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
-from warren_env_worker.foreign import virtual_environments
+from warren.errors import ConfigurationError
+from warren_env_worker.host.environment_class.naming import installed, named
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.host_services.shared import hosting_services
@@ -25,9 +25,6 @@ from warren_schemas.config.numbers import RESERVED, is_reserved
 from warren_schemas.control import EnvironmentShape
 from warren_schemas.operator_policy import OperatorPolicy
 
-GROUP = "warren.environments"
-FOREIGN_GROUP = "warren.foreign_environments"
-"""Of adapters to packages that `warren env install` installs."""
 HINT = "Name one, as in --env my_module:MyEnv"
 
 log = logging.getLogger(__name__)
@@ -48,14 +45,15 @@ async def hosted(
     make_hearing: MakeHearing = nobody,
 ) -> AsyncGenerator["Hosted"]:
     """What is hosted, running until the context is left; each process is heard by one that this makes, where its
-    output is kept. Raises `EnvironmentUnusable`."""
-    unusable: EnvironmentUnusable | None = None
+    output is kept. Raises `ConfigurationError` for a name that is none, `EnvironmentUnusable` for one that can't be
+    hosted."""
+    unusable: ConfigurationError | None = None
     async with hosting_services(), asyncio.TaskGroup() as group:
         hosts = _Hosts(group, settings, policy, make_hearing)
         try:
             await _assemble(hosts, settings)
             yield Hosted(hosts.hosts, await asyncio.to_thread(hosts.shapes), hosts.rubrics())
-        except EnvironmentUnusable as error:  # to be raised outside, not in a group
+        except ConfigurationError as error:  # to be raised outside, not in a group
             unusable = error
         finally:
             hosts.dismiss()
@@ -65,19 +63,12 @@ async def hosted(
 
 async def _assemble(hosts: "_Hosts", settings: EnvWorkerSettings) -> None:
     if not settings.only_named:
-        for name, reference in _installed().items():
+        for name, reference in installed().items():
             hosts.add(name, reference)
     for environment in settings.environments:
         await hosts.add_asked_for(environment)
     if not hosts.hosts:
         raise EnvironmentUnusable("there is no environment to host", hint=HINT)
-
-
-def _installed() -> dict[str, str]:
-    """References by name: of those that came with packages, and of foreign ones that were installed."""
-    own = {point.name: point.value for point in entry_points(group=GROUP)}
-    foreign = entry_points(group=FOREIGN_GROUP)
-    return own | {p.name: p.value for p in foreign if virtual_environments.is_installed(p.name)}
 
 
 class _Hosts:
@@ -101,22 +92,9 @@ class _Hosts:
 
     async def add_asked_for(self, environment: str) -> None:
         """`module:Class` or `name=module:Class`, or the name of an installed one; started at once."""
-        name, _, reference = environment.rpartition("=")
-        installed = _installed()
         if environment in self.hosts:
             return
-        if environment in installed:
-            name, reference = environment, installed[environment]
-        elif environment in virtual_environments.names():
-            raise EnvironmentUnusable(
-                f"{environment} is not installed on this machine",
-                hint=f"Install it: warren env install {environment}",
-            )
-        if not all(reference.partition(":")):
-            raise EnvironmentUnusable(
-                f"{environment!r} names no environment",
-                hint="Write module:Class, as in --env my_module:MyEnv",
-            )
+        name, reference = named(environment)
         host = self._run(reference)
         description = await host.start()
         self._name(name or description.name, reference, host)

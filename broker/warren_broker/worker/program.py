@@ -32,7 +32,7 @@ def run_program(
     hide_credentials()
     _configure_logs((*_OURS, *logged))
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(until_stopped(serve()))
     except Exception as error:
         for kind, hint in hints.items():
@@ -51,7 +51,7 @@ def _configure_logs(shown: Sequence[str]) -> None:
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)  # its failures are told by our own words
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """The faster loop comes with the broker's client; an env worker reaches a gateway without it."""
     if find_spec("uvloop") is None:
         return None

@@ -42,12 +42,13 @@ def check(
     For example:
         warren env check my_package.my_module:MyEnv
         warren env check my_module:MyEnv --config '{"size": 9}' --split test
+        warren env check openenv --config '{"url": "http://127.0.0.1:8000/"}'
         warren env check --url http://127.0.0.1:9000/
 
     Parameters
     ----------
     environment
-        The class, as `module:Class`.
+        The class, as `module:Class`, or the name of an installed environment.
     url
         An HTTP environment instead of a class (docs/environments-http.md): also checks that it keeps to the protocol.
     config
@@ -119,13 +120,16 @@ def _conforms(output: "Output", url: str, config: dict[str, object], split: str)
 def _chosen(environment: str | None, url: str | None) -> tuple[str, str]:
     """How the environment is called, and its class."""
     from warren.errors import ConfigurationError
+    from warren_env_worker.host.environment_class.naming import named
 
-    if (environment is None) == (url is None):
-        raise ConfigurationError(
-            "give the class of an environment, or the URL of one",
-            hint="Write module:Class, or --url http://127.0.0.1:9000/.",
-        )
-    return (url or environment or "", environment or HTTP)
+    if environment is not None and url is None:
+        return environment, named(environment)[1]
+    if url is not None and environment is None:
+        return url, HTTP
+    raise ConfigurationError(
+        "give the class of an environment, or the URL of one",
+        hint="Write module:Class, or --url http://127.0.0.1:9000/.",
+    )
 
 
 async def _looks(url: str, config: dict[str, object], split: str) -> "AsyncGenerator[Finding]":
