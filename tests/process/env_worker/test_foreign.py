@@ -7,7 +7,6 @@ import pytest
 from warren.errors import ConfigurationError
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.install import install
-from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.registry import hosted
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.operator_policy import TRUSTING
@@ -28,7 +27,7 @@ def test_what_cannot_be_installed_is_told_and_does_not_count(python: str) -> Non
 
 async def test_one_that_is_not_installed_is_not_hosted_and_says_how() -> None:
     asked_for = EnvWorkerSettings(environments=("gymnasium",), only_named=True)
-    with pytest.raises(EnvironmentUnusable, match="not installed on this machine") as refused:
+    with pytest.raises(ConfigurationError, match="not installed on this machine") as refused:
         async with hosted(asked_for, TRUSTING):
             pass
     assert refused.value.hint == "Install it: warren env install gymnasium"
