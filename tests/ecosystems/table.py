@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterable
 
-FEATURES = (
-    "tasks", "tools", "images", "several turns", "retries", "secrets", "crash and replay", "evaluation",
-)  # fmt: skip
+_SHOWN = {
+    "tasks": "yes", "tools": "yes", "images": "yes", "several turns": "yes", "retries": "yes", "secrets": "yes",
+    "env worker killed": "goes on", "foreign process killed": "goes on", "evaluation": "yes",
+}  # fmt: skip
+"""What a cell says of a feature that was shown, unless its mark ends with words of its own: `feature: words`."""
+FEATURES = tuple(_SHOWN)
 COLUMNS = (*FEATURES, "tried with", "shown at")
 _HEAD = ("| | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|")
 BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
@@ -18,12 +21,14 @@ class Shown:
         self._commit = commit
         self._versions = versions
         self._passed: dict[tuple[str, str], bool] = {}
+        self._words: dict[tuple[str, str], set[str]] = {}
 
     def note(self, ecosystem: str, features: Iterable[str], *, passed: bool) -> None:
-        """Raises `ValueError` for a feature that is no column."""
-        for feature in features:
-            FEATURES.index(feature)
+        """Raises `KeyError` for a feature that is no column."""
+        for told in features:
+            feature, _, words = told.partition(": ")
             cell = ecosystem, feature
+            self._words.setdefault(cell, set()).add(words or _SHOWN[feature])
             self._passed[cell] = passed and self._passed.get(cell, True)
 
     @property
@@ -32,9 +37,13 @@ class Shown:
         return {ecosystem: self._row(ecosystem) for ecosystem, _ in self._passed}
 
     def _row(self, ecosystem: str) -> str:
-        cells = ["yes" if self._passed.get((ecosystem, f)) else "" for f in FEATURES]
+        cells = [self._cell(ecosystem, feature) for feature in FEATURES]
         cells += [self._versions(ecosystem), self._commit]
         return f"| {ecosystem} | " + " | ".join(cells) + " |"
+
+    def _cell(self, ecosystem: str, feature: str) -> str:
+        cell = ecosystem, feature
+        return ", ".join(sorted(self._words[cell])) if self._passed.get(cell) else ""
 
 
 def written(page: str, shown: Shown) -> str:

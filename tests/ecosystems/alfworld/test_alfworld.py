@@ -174,7 +174,7 @@ async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
         assert reason in answer.reason
 
 
-@pytest.mark.shows("ALFWorld", "crash and replay", "retries")
+@pytest.mark.shows("ALFWorld", "foreign process killed", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     commands = await ways(host, index=2)
     undisturbed = await shown(episode(host, 2), *commands)
@@ -189,7 +189,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     assert [one.reward for one in answers] == [one.reward for one in undisturbed]
 
 
-@pytest.mark.shows("ALFWorld", "crash and replay", "retries")
+@pytest.mark.shows("ALFWorld", "foreign process killed", "retries")
 async def test_a_killed_fork_server_costs_nothing(host: Host) -> None:
     undisturbed = await shown(episode(host, 4), "look", "inventory")
     player = episode(host, 4)
@@ -202,7 +202,7 @@ async def test_a_killed_fork_server_costs_nothing(host: Host) -> None:
     assert answer.messages == undisturbed[-1].messages
 
 
-@pytest.mark.shows("ALFWorld", "crash and replay")
+@pytest.mark.shows("ALFWorld", "env worker killed")
 async def test_an_env_worker_that_dies_leaves_no_process_behind_and_another_goes_on() -> None:
     async with hosting(CLASS) as undisturbed:
         expected = await shown(episode(undisturbed), "look", "inventory")

@@ -16,7 +16,7 @@ __all__ = ["home"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
-@pytest.mark.shows("ALFWorld", "crash and replay")
+@pytest.mark.shows("ALFWorld", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -27,7 +27,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await workers.rewards(of, lambda item: commands[item.turn]) == {1.0}
 
 
-@pytest.mark.shows("ALFWorld", "evaluation", "crash and replay")
+@pytest.mark.shows("ALFWorld", "evaluation", "foreign process killed")
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
     games = {"games": 2, "task_types": ["look_at_obj_in_light"]}

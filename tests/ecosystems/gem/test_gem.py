@@ -149,7 +149,7 @@ async def test_a_config_chooses_how_the_action_is_read_and_the_game_gets_it_in_a
     assert (none.reward, guess.metrics) == (None, {"invalid_actions": 1.0})
 
 
-@pytest.mark.shows("GEM", "crash and replay", "retries")
+@pytest.mark.shows("GEM", "foreign process killed", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     undisturbed = await shown(episode(host, "game:Minesweeper-v0-hard", 3), *DIGS)
     player = episode(host, "game:Minesweeper-v0-hard", 3)
@@ -163,7 +163,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     assert [one.reward for one in answers] == [one.reward for one in undisturbed]
 
 
-@pytest.mark.shows("GEM", "crash and replay")
+@pytest.mark.shows("GEM", "env worker killed")
 async def test_an_env_worker_that_dies_leaves_no_process_behind_and_another_goes_on() -> None:
     guess = "\\boxed{1}"
     async with hosting(CLASS) as undisturbed:

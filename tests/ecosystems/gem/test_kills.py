@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 CONFIG = {"env": NUMBER, "arguments": {"max_turns": 50}}
 
 
-@pytest.mark.shows("GEM", "crash and replay")
+@pytest.mark.shows("GEM", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -24,7 +24,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await workers.rewards(of, lambda item: GUESSES[item.turn // 4]) == {1.0}
 
 
-@pytest.mark.shows("GEM", "evaluation", "crash and replay")
+@pytest.mark.shows("GEM", "evaluation", "foreign process killed")
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
     await WholeRun("gem", CLASS, CONFIG).play(tmp_path, kill_foreign_processes)

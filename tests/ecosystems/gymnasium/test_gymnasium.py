@@ -159,7 +159,7 @@ async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
         assert reason in answer.reason
 
 
-@pytest.mark.shows("Gymnasium", "crash and replay", "retries")
+@pytest.mark.shows("Gymnasium", "foreign process killed", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     undisturbed = await shown(episode(host, **LAKE), *TO_THE_GOAL)
     player = episode(host, **LAKE)
@@ -172,7 +172,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     assert [one.messages for one in answers] == [one.messages for one in undisturbed]
 
 
-@pytest.mark.shows("Gymnasium", "crash and replay")
+@pytest.mark.shows("Gymnasium", "foreign process killed")
 async def test_a_killed_fork_server_is_started_again(host: Host) -> None:
     player = episode(host, **LAKE)
     await shown(player, "down")
@@ -184,7 +184,7 @@ async def test_a_killed_fork_server_is_started_again(host: Host) -> None:
     assert last_text(after).endswith("[F]FFH\nHFFG")
 
 
-@pytest.mark.shows("Gymnasium", "crash and replay")
+@pytest.mark.shows("Gymnasium", "env worker killed")
 async def test_an_env_worker_that_dies_leaves_no_process_behind_and_another_goes_on() -> None:
     async with hosting(CLASS) as lost:
         player = episode(lost, **LAKE)

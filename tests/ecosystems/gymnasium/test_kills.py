@@ -16,7 +16,7 @@ ANEW = {"template": "{history}\n{observation}", "history": 1, "invalid": {"rewar
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
-@pytest.mark.shows("Gymnasium", "crash and replay")
+@pytest.mark.shows("Gymnasium", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -25,7 +25,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await workers.rewards(of, lambda item: TO_THE_GOAL[item.turn]) == {1.0}
 
 
-@pytest.mark.shows("Gymnasium", "evaluation", "crash and replay")
+@pytest.mark.shows("Gymnasium", "evaluation", "foreign process killed")
 @pytest.mark.parametrize("config", [LAKE, LAKE | {"text": ANEW}])
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(

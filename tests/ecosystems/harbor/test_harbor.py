@@ -49,7 +49,6 @@ async def test_what_is_not_solved_gets_no_reward(host: Host, tmp_path: Path) -> 
     assert (answer.is_over, answer.reward) == (True, 0.0)
 
 
-@pytest.mark.shows("Harbor", "retries")
 @pytest.mark.parametrize(
     ("tests", "reason"),
     [

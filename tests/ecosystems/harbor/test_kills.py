@@ -32,7 +32,7 @@ def fork_servers(others: set[int]) -> list[int]:
     return [pid for child in {*child_pids()} - others for pid in children(child)]
 
 
-@pytest.mark.shows("Harbor", "crash and replay")
+@pytest.mark.shows("Harbor", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -56,6 +56,7 @@ async def test_what_shows_something_else_when_it_is_run_again_fails(tmp_path: Pa
     assert answer.kind is FailureKind.NOT_REPLAYABLE
 
 
+@pytest.mark.shows("Harbor", "retries")
 async def test_a_killed_process_of_harbor_is_a_failure_by_its_name(tmp_path: Path) -> None:
     """And nothing of its box is left."""
     folder, others = write_task(tmp_path), {*child_pids()}
@@ -75,7 +76,7 @@ async def test_a_killed_process_of_harbor_is_a_failure_by_its_name(tmp_path: Pat
     assert "the process of harbor was lost" in answer.reason
 
 
-@pytest.mark.shows("Harbor", "evaluation", "crash and replay", "retries")
+@pytest.mark.shows("Harbor", "evaluation", "foreign process killed: begun once more", "retries")
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
     """A trial that is killed once the policy has spoken fails by name, and is begun once more."""
     folder = write_task(tmp_path / "tasks", instruction="even or odd: 4", tests=EVEN)

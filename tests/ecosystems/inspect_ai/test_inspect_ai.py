@@ -85,7 +85,6 @@ async def test_parts_of_a_reward_have_weights(host: Host) -> None:
     assert "no score is called x; there are both/right" in unknown.reason
 
 
-@pytest.mark.shows("Inspect", "retries")
 @pytest.mark.parametrize(
     ("how", "kind", "reason"),
     [

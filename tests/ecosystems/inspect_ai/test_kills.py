@@ -26,7 +26,7 @@ def fork_servers(others: set[int]) -> list[int]:
     return [pid for child in {*child_pids()} - others for pid in children(child)]
 
 
-@pytest.mark.shows("Inspect", "crash and replay")
+@pytest.mark.shows("Inspect", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -36,6 +36,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await workers.rewards(of, lambda item: ("one", "two")[item.turn]) == {4.0}
 
 
+@pytest.mark.shows("Inspect", "retries")
 async def test_a_killed_process_of_inspect_is_a_failure_by_its_name() -> None:
     others = {*child_pids()}
     async with hosting(CLASS) as host:
@@ -50,7 +51,7 @@ async def test_a_killed_process_of_inspect_is_a_failure_by_its_name() -> None:
     assert "the process of inspect_ai was lost" in answer.reason
 
 
-@pytest.mark.shows("Inspect", "evaluation", "crash and replay", "retries")
+@pytest.mark.shows("Inspect", "evaluation", "foreign process killed: begun once more", "retries")
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
     """A sample that is killed once the policy has spoken fails by name, and is begun once more."""
     waiting = tmp_path / "waiting"

@@ -29,7 +29,7 @@ REWARD = "tests.unit.env_worker.rewards.functions:checksum"
 
 
 @not_in_ci
-@pytest.mark.shows("MCP", "crash and replay")
+@pytest.mark.shows("MCP", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     servers: dict[str, RealServer], private_rabbit: PrivateRabbit, tmp_path: Path, questions: str
 ) -> None:
@@ -47,7 +47,7 @@ async def test_a_killed_env_worker_costs_nothing(
 
 
 @not_in_ci
-@pytest.mark.shows("MCP", "evaluation", "crash and replay")
+@pytest.mark.shows("MCP", "evaluation", "foreign process killed")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
     tmp_path: Path, servers: dict[str, RealServer]

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 
 
 @in_ci
-@pytest.mark.shows("MCP", "crash and replay", "retries")
+@pytest.mark.shows("MCP", "foreign process killed", "retries")
 async def test_a_killed_server_costs_nothing_where_the_calls_are_answered_as_before(
     host: Host, questions: str, servers: dict[str, RealServer]
 ) -> None:
@@ -54,7 +54,7 @@ async def test_a_killed_server_costs_nothing_where_the_calls_are_answered_as_bef
 
 
 @not_in_ci
-@pytest.mark.shows("MCP", "crash and replay", "retries")
+@pytest.mark.shows("MCP", "retries")
 async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
     host: Host, questions: str
 ) -> None:
@@ -70,7 +70,7 @@ async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
 
 
 @not_in_ci
-@pytest.mark.shows("MCP", "crash and replay")
+@pytest.mark.shows("MCP", "env worker killed")
 async def test_an_env_worker_that_dies_leaves_no_server_behind_and_another_goes_on(
     questions: str,
 ) -> None:

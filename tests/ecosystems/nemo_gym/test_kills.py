@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 COUNTER = "example_session_state_mgmt"
 
 
-@pytest.mark.shows("NeMo Gym", "crash and replay")
+@pytest.mark.shows("NeMo Gym", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -39,7 +39,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await TwoWorkers(private_rabbit, tmp_path, CLASS, allowed).rewards(of, policy) == {1.0}
 
 
-@pytest.mark.shows("NeMo Gym", "evaluation", "crash and replay")
+@pytest.mark.shows("NeMo Gym", "evaluation", "foreign process killed")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
     tmp_path: Path, server: RealServer

@@ -44,7 +44,7 @@ def test_right_calls_of_workplace_assistant_are_rewarded_and_none_are_not(
     assert play(server, "workplace", WORKPLACE, saying("Done."), index).reward == 0.0
 
 
-@pytest.mark.shows("NeMo Gym", "tools", "retries", "crash and replay")
+@pytest.mark.shows("NeMo Gym", "tools", "retries", "foreign process killed")
 def test_tools_by_mcp_alone_are_called_in_the_session_also_where_it_is_lost(
     server: RealServer,
 ) -> None:
@@ -130,7 +130,7 @@ def test_rows_of_another_server_are_refused(server: RealServer) -> None:
         play(server, "counter", "mcqa", saying("?"))
 
 
-@pytest.mark.shows("NeMo Gym", "retries", "crash and replay")
+@pytest.mark.shows("NeMo Gym", "retries", "foreign process killed")
 def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealServer) -> None:
     """It takes the cookie of a session that it does not know, and would count on from 0."""
     undisturbed = play(server, "counter", COUNTER, saying(*COUNT))
@@ -141,7 +141,7 @@ def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealS
         assert episode.reward == undisturbed.reward
 
 
-@pytest.mark.shows("NeMo Gym", "several turns", "crash and replay")
+@pytest.mark.shows("NeMo Gym", "several turns", "foreign process killed")
 def test_a_server_that_answers_every_turn(server: RealServer) -> None:
     actions = ["Paris.", "Two million.", "The Eiffel tower."]
     turns = "example_multi_turn_gymnasium"

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 CLASS = "warren_env_worker.environments.openenv.environment:OpenEnv"
 
 
-@pytest.mark.shows("OpenEnv", "crash and replay")
+@pytest.mark.shows("OpenEnv", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -34,7 +34,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await TwoWorkers(private_rabbit, tmp_path, CLASS, allowed).rewards(of, policy) == {1.4}
 
 
-@pytest.mark.shows("OpenEnv", "evaluation", "crash and replay")
+@pytest.mark.shows("OpenEnv", "evaluation", "foreign process killed")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
     server: RealServer, tmp_path: Path

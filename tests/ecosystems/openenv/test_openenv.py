@@ -160,7 +160,7 @@ async def test_a_session_that_is_one_too_many_is_waited_for(server: RealServer) 
     await second.close()
 
 
-@pytest.mark.shows("OpenEnv", "crash and replay", "retries")
+@pytest.mark.shows("OpenEnv", "foreign process killed", "retries")
 def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealServer) -> None:
     actions = ["0", "1", "2", "1003"]
     undisturbed = play(server, saying(*actions), tasks_of="Vault")

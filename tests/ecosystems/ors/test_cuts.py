@@ -66,7 +66,7 @@ async def test_a_call_that_still_runs_is_attached_to(server: RealServer) -> None
     assert proxy.n_asked("/create") == 1
 
 
-@pytest.mark.shows("ORS client", "crash and replay")
+@pytest.mark.shows("ORS client", "retries")
 async def test_one_that_was_cut_before_its_number_is_made_in_another_session(
     server: RealServer,
 ) -> None:

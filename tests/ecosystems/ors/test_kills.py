@@ -18,7 +18,7 @@ CLASS = "warren_env_worker.environments.ors.environment:Ors"
 
 @several_waits
 @pytest.mark.parametrize("package", IN_THE_CI)
-@pytest.mark.shows("ORS client", "crash and replay")
+@pytest.mark.shows("ORS client", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     package: str, private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -39,7 +39,7 @@ async def test_a_killed_env_worker_costs_nothing(
 
 @pytest.mark.ecosystem_all
 @pytest.mark.parametrize("package", PACKAGES)
-@pytest.mark.shows("ORS client", "evaluation", "crash and replay")
+@pytest.mark.shows("ORS client", "evaluation", "foreign process killed")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
     package: str, tmp_path: Path

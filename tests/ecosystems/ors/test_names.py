@@ -33,7 +33,7 @@ async def test_where_it_is_is_asked_once_in_an_episode(server: RealServer) -> No
     assert len(proxy.calls) == 3
 
 
-@pytest.mark.shows("ORS client", "crash and replay")
+@pytest.mark.shows("ORS client", "foreign process killed")
 def test_its_episode_goes_on_after_a_kill(server: RealServer) -> None:
     actions = [LOOK, call("look", place=1), call("open", code="1003")]
     episode = play(server, killing(server, actions, before=1), NAME)

@@ -93,7 +93,7 @@ def test_a_tool_that_raises_fails_the_episode(server: RealServer) -> None:
 
 
 @several_waits
-@pytest.mark.shows("ORS client", "crash and replay", "retries")
+@pytest.mark.shows("ORS client", "foreign process killed", "retries")
 def test_a_killed_server_is_waited_for_and_its_session_played_anew(server: RealServer) -> None:
     actions = [LOOK, call("look", place=1), call("look", place=2), call("open", code="1003")]
     undisturbed = play(server, saying(*actions))

@@ -43,7 +43,7 @@ def told(episode: warren.testing.Episode) -> list[str]:
     return [message.content for message in episode.messages if message.role == "tool"]
 
 
-@pytest.mark.shows("ORS server", "crash and replay")
+@pytest.mark.shows("ORS server", "env worker killed")
 def test_a_killed_server_costs_nothing(tmp_path: Path) -> None:
     with ors_server(tmp_path, counter=counter(tmp_path)) as server:
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_repeated_fails_by_its_name(tmp_path: Path) -> None:
             played(server, "a", "b", before_1=killed)
 
 
-@pytest.mark.shows("ORS server", "crash and replay")
+@pytest.mark.shows("ORS server", "foreign process killed")
 def test_a_process_that_dies_is_replaced_and_its_episode_goes_on(tmp_path: Path) -> None:
     with ors_server(tmp_path, counter=counter(tmp_path)) as server:
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 CONFIG = {"game": "GuessTheNumber-v0"}
 
 
-@pytest.mark.shows("TextArena", "crash and replay")
+@pytest.mark.shows("TextArena", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path
 ) -> None:
@@ -24,7 +24,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert len(await workers.rewards(of, lambda item: GUESSES[item.turn])) == 1
 
 
-@pytest.mark.shows("TextArena", "evaluation", "crash and replay")
+@pytest.mark.shows("TextArena", "evaluation", "foreign process killed")
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
     await WholeRun("textarena", CLASS, CONFIG).play(tmp_path, kill_foreign_processes)

@@ -98,7 +98,7 @@ async def test_a_config_chooses_how_the_move_is_read_and_the_game_gets_it_in_bra
     assert "has already guessed the number" in again.messages[0][1]
 
 
-@pytest.mark.shows("TextArena", "crash and replay", "retries")
+@pytest.mark.shows("TextArena", "foreign process killed", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host) -> None:
     undisturbed = await played(game(host))
     disturbed = await played(game(host), kills=True)

@@ -22,7 +22,7 @@ __all__ = ["home"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
-@pytest.mark.shows("TextWorld", "crash and replay")
+@pytest.mark.shows("TextWorld", "env worker killed")
 async def test_a_killed_env_worker_costs_nothing(
     private_rabbit: PrivateRabbit, tmp_path: Path, home: Path
 ) -> None:
@@ -33,7 +33,7 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await workers.rewards(of, lambda item: commands[item.turn]) == {1.0}
 
 
-@pytest.mark.shows("TextWorld", "evaluation", "crash and replay")
+@pytest.mark.shows("TextWorld", "evaluation", "foreign process killed")
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
     coins = {"challenge": "tw-coin_collector", "settings": {"level": 1}, "games": 2}

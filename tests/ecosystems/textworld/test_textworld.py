@@ -174,7 +174,7 @@ async def test_a_config_that_cannot_be_played_is_refused(host: Host) -> None:
         assert reason in answer.reason
 
 
-@pytest.mark.shows("TextWorld", "crash and replay", "retries")
+@pytest.mark.shows("TextWorld", "foreign process killed", "retries")
 async def test_a_killed_process_of_an_episode_costs_nothing(host: Host, home: Path) -> None:
     player = episode(host)
     answers = await shown(player)
@@ -189,7 +189,7 @@ async def test_a_killed_process_of_an_episode_costs_nothing(host: Host, home: Pa
     assert [one.reward for one in answers] == [one.reward for one in undisturbed]
 
 
-@pytest.mark.shows("TextWorld", "crash and replay", "retries")
+@pytest.mark.shows("TextWorld", "foreign process killed", "retries")
 async def test_a_process_that_is_killed_as_it_makes_a_game_leaves_none_and_another_makes_it(
     host: Host, home: Path
 ) -> None:
@@ -225,7 +225,7 @@ async def test_the_games_that_were_not_used_for_longest_are_forgotten(
     assert len(games(tmp_path)) == 1
 
 
-@pytest.mark.shows("TextWorld", "crash and replay")
+@pytest.mark.shows("TextWorld", "env worker killed")
 async def test_an_env_worker_that_dies_leaves_no_process_behind_and_another_goes_on() -> None:
     async with hosting(CLASS) as undisturbed:
         expected = await shown(episode(undisturbed), "look", "inventory")

@@ -17,7 +17,7 @@ __all__ = ["installed"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
-@of_both("crash and replay")
+@of_both("env worker killed")
 async def test_a_killed_env_worker_costs_no_episode(
     private_rabbit: PrivateRabbit, tmp_path: Path, package: str
 ) -> None:
@@ -27,7 +27,7 @@ async def test_a_killed_env_worker_costs_no_episode(
     assert await workers.rewards(of, lambda item: "one") == {4.0}
 
 
-@of_both("evaluation", "crash and replay")
+@of_both("evaluation", "foreign process killed: begun once more")
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(
     tmp_path: Path, package: str

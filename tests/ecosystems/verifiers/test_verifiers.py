@@ -220,7 +220,7 @@ async def test_tools_of_a_taskset(package: str) -> None:
             await until_dead(pid)
 
 
-@of_both("crash and replay")
+@of_both("env worker killed")
 async def test_a_killed_env_worker_costs_nothing(package: str) -> None:
     others = {*child_pids()}
     async with hosting(CLASSES[package]) as lost:

@@ -19,8 +19,25 @@ def test_a_cell_counts_if_every_test_that_shows_it_has_passed() -> None:
     shown.note("A", ["tools"], passed=True)
     assert cells(shown.rows["A"])[:3] == ["A", "", "yes"]
     assert cells(shown.rows["B"])[:3] == ["B", "yes", ""]
-    with pytest.raises(ValueError, match="tuple"):
+    with pytest.raises(KeyError, match="magic"):
         shown.note("A", ["magic"], passed=True)
+
+
+def test_a_cell_tells_whether_a_killed_episode_goes_on_or_is_begun_once_more() -> None:
+    shown = shown_at("today")
+    shown.note("A", ["foreign process killed"], passed=True)
+    shown.note("B", ["foreign process killed: begun once more", "env worker killed"], passed=True)
+    shown.note("C", ["foreign process killed: begun once more"], passed=False)
+    shown.note("D", ["foreign process killed: begun once more"], passed=True)
+    shown.note("D", ["foreign process killed"], passed=True)
+    worker, foreign = COLUMNS.index("env worker killed"), COLUMNS.index("foreign process killed")
+    told = {name: cells(row)[1:] for name, row in shown.rows.items()}
+    assert {name: (row[worker], row[foreign]) for name, row in told.items()} == {
+        "A": ("", "goes on"),
+        "B": ("goes on", "begun once more"),
+        "C": ("", ""),
+        "D": ("", "begun once more, goes on"),
+    }
 
 
 def test_a_run_of_some_ecosystems_keeps_the_rows_of_the_others_and_when_they_were_shown() -> None:
