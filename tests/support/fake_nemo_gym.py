@@ -32,6 +32,8 @@ class FakeNemoGym:
         """Those that requests came with."""
         self.verdict: dict[str, Any] = {}
         """More of what `verify` answers."""
+        self.added: dict[str, str] = {}
+        """More of what `add` answers."""
         self.seeded: dict[str, Any] = {}
         """What `seed_session` answers."""
         self.told_by_mcp = deque[dict[str, Any]]()
@@ -106,7 +108,7 @@ class FakeNemoGym:
         if not isinstance(body.get("n"), int):
             return 422, {"detail": [{"loc": ["body", "n"], "msg": "Input should be a number"}]}
         self.counts[session] = self.counts.get(session, 0) + body["n"]
-        return 200, {"count": self.counts[session]}
+        return 200, {"count": self.counts[session], **self.added}
 
     def _stepped(self, body: dict[str, Any], session: str) -> dict[str, Any]:
         """Calls are made here; the episode is over at the count that the row expects."""

@@ -125,12 +125,20 @@ class GymSession:
             connection = await patiently(self._seeded, self._patience_s, self._failed)
             stack.push_async_callback(connection.close)
             for number, before in enumerate(self._called, 1):
-                if _digest(await connection.post(before.path, before.body)) != before.digest:
-                    raise self._differs(f"call {number} ({before.path})")
+                await self._repeat(connection, number, before)
             if self._is_closed:
                 raise self._failed()
             stack.pop_all()
             return connection
+
+    async def _repeat(self, connection: Connection, number: int, before: _Called) -> None:
+        at = f"call {number} ({before.path})"
+        try:
+            again = _digest(await connection.post(before.path, before.body))
+        except GymFailed as error:
+            raise self._differs(f"it fails at {at}: {error}") from error
+        if again != before.digest:
+            raise self._differs(f"it answers {at} otherwise")
 
     async def _seeded(self) -> Connection:
         """A connection of its own, with a session in which nothing was called. Raises `AskAgain`."""
@@ -146,7 +154,7 @@ class GymSession:
                 connection.mcp = _seeded(connection, answer).mcp
             self._first = self._first or answer
             if self._begins_with == "reset" and answer.content != self._first.content:
-                raise self._differs("reset")
+                raise self._differs("it answers reset otherwise")
             stack.pop_all()
             return connection
 
@@ -166,10 +174,8 @@ class GymSession:
     def _failed(self) -> GymFailed:
         return GymFailed(f"{self._service.url}: {FAILED}")
 
-    def _differs(self, at: str) -> NotReplayable:
-        return NotReplayable(
-            f"{self._service.url} lost the session; seeded anew, it answers {at} otherwise"
-        )
+    def _differs(self, how: str) -> NotReplayable:
+        return NotReplayable(f"{self._service.url} lost the session; seeded anew, {how}")
 
 
 def _seeded(connection: Connection, answer: Answer) -> Seeded:

@@ -21,9 +21,14 @@ class Actions:
     def __init__(self, schema: Mapping[str, Any], field: str | None, tool: str | None) -> None:
         """`field` takes the words; `tool` is the action's name as a tool. Raises `ConfigError`."""
         properties = cast("dict[str, Any]", schema.get("properties", {}))
+        takes_calls = {"tool_name", "arguments"} <= set(properties)
+        if takes_calls and tool is not None:
+            raise ConfigError(
+                f"action_tool: the environment has tools of its own, which {tool} would hide; leave it out"
+            )
         self._schema = schema
         self._fields = {name: how for name, how in properties.items() if name != METADATA}
-        self.has_tools = field is tool is None and {"tool_name", "arguments"} <= set(properties)
+        self.has_tools = field is None and takes_calls
         """They must be asked for."""
         self.field = None if tool is not None else field or self._text_field()
         """That takes the words; None where words call tools."""

@@ -38,6 +38,19 @@ _NAME = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}", re.ASCII)
 """A part of a path, nothing that leads out of it."""
 
 
+def _require_open(arguments: Mapping[str, JsonValue], *, has_tasks: bool) -> None:
+    """Raises `ConfigError` for what each episode has of its own."""
+    if "seed" in arguments:
+        raise ConfigError(
+            "reset.seed: each episode gets a seed of its own, the same for all of a group; leave it out"
+        )
+    named = [name for name in ("split", "index") if has_tasks and name in arguments]
+    if named:
+        raise ConfigError(
+            f"reset.{named[0]}: the tasks of tasks_of have their own; leave one of the two out"
+        )
+
+
 class OpenEnv(Env[int | None]):
     name = "openenv"
     version = "1"
@@ -55,7 +68,7 @@ class OpenEnv(Env[int | None]):
         action_tool: str | None = None,
         key_variable: SecretVariable | None = None,
         system_prompt: str | None = None,
-        tool_format: ToolFormat = ToolFormat.HERMES,
+        tool_format: ToolFormat | None = None,
         patience_s: OfCallS = 60.0,
     ) -> None:
         """`url` of the server. `tasks_of` is the environment's name in the server's list, where it has tasks;
@@ -69,14 +82,16 @@ class OpenEnv(Env[int | None]):
             raise ConfigError("action_field and action_tool: words are an action, or call one")
         if tasks_of is not None and not _NAME.fullmatch(tasks_of):
             raise ConfigError("tasks_of: expected letters, digits and ._-, as the server lists it")
+        self.arguments = dict(reset or {})
+        _require_open(self.arguments, has_tasks=tasks_of is not None)
         self.unkeyed = current().service(url, None)
         self.service = current().service(url, key_variable)
         self.tasks_of = tasks_of
-        self.arguments = dict(reset or {})
         self.fields = shown
         self.acting = (action_field, action_tool)
         self.preface = system_prompt
-        self.calls = ToolCalls(tool_format)
+        self.tool_format = tool_format
+        self.calls = ToolCalls(tool_format or ToolFormat.HERMES)
         self.patience_s = patience_s
         self.session: OpenEnvSession | None = None
         self.counts = {"steps": 0.0}
@@ -102,6 +117,7 @@ class OpenEnv(Env[int | None]):
         beginning = {"seed": ctx.seed % MAX_SEED, **of_task, **self.arguments}
         self.session = OpenEnvSession(server, beginning, self._text)
         self.actions = Actions((await server.schema()).action, *self.acting)
+        self._require_calls()
         first = await self.session.begin()
         if first.done:
             raise OpenEnvFailed(f"{server.url}: the episode is over before it begins")
@@ -130,6 +146,14 @@ class OpenEnv(Env[int | None]):
     async def close(self) -> None:
         if self.session is not None:
             await self.session.close()
+
+    def _require_calls(self) -> None:
+        """Raises `ConfigError` for a format of calls where none are read."""
+        if self.tool_format is not None and self.actions.field is not None:
+            raise ConfigError(
+                f"tool_format has no effect: the policy's words are the action's field {self.actions.field};"
+                " leave it out, or offer the action as a tool with action_tool"
+            )
 
     async def _asked_id(self, task: int | None, split: str) -> str | None:
         if task is None or self.tasks_of is None:

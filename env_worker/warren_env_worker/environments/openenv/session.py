@@ -98,7 +98,11 @@ class OpenEnvSession:
         if self._digest(await self._server.patiently(self._begin)) != self._first:
             raise self._differs("it begins otherwise")
         for number, (action, before) in enumerate(self._steps, 1):
-            if self._digest(await self._once(action)) != before:
+            try:
+                again = self._digest(await self._once(action))
+            except OpenEnvFailed as error:
+                raise self._differs(f"it fails at action {number}: {error}") from error
+            if again != before:
                 raise self._differs(f"it answers action {number} otherwise")
 
     async def _once(self, action: Action) -> Observed | Error:

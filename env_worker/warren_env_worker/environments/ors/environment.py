@@ -55,7 +55,7 @@ class Ors(Env[int]):
         environment: str,
         key_variable: SecretVariable | None = None,
         secrets: Mapping[str, SecretVariable] | None = None,
-        secrets_in: Literal["header", "body"] = "header",
+        secrets_in: Literal["header", "body"] | None = None,
         start: int | None = None,
         stop: int | None = None,
         ids: tuple[str, ...] = (),
@@ -68,15 +68,21 @@ class Ors(Env[int]):
         does not read the header gives its first environment.
 
         `key_variable` names the env worker's variable whose value is sent as `X-API-Key`; `secrets` names those
-        that the environment asks for. `start`, `stop` and `ids` choose among the tasks of the split.
+        that the environment asks for, sent by header unless `secrets_in` says otherwise. `start`, `stop` and `ids` choose among the tasks of the split.
         `system_prompt` goes before the tools. A server that does not answer fails the episode after `patience_s`.
         """
         _require_plain(environment)
+        if secrets_in is not None and not secrets:
+            raise ConfigError(
+                "secrets_in has no effect without secrets: name them, or leave it out"
+            )
         permissions = current()
         self.unkeyed = permissions.service(url, None)
         self.service = permissions.service(url, key_variable)
         keys = {name: permissions.service(url, held).key for name, held in (secrets or {}).items()}
-        self.secrets = Secrets({name: key or "" for name, key in keys.items()}, secrets_in)
+        self.secrets = Secrets(
+            {name: key or "" for name, key in keys.items()}, secrets_in or "header"
+        )
         self.environment = environment
         self.range = (start, stop)
         self.ids = ids

@@ -21,6 +21,7 @@ from warren_env_worker.environments.nemo_gym.connection import GymFailed
 from warren_env_worker.environments.nemo_gym.environment import NemoGym
 from warren_env_worker.host.refusal import blame
 from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant, acting
+from warren_env_worker.permissions.service import MAX_ANSWER_BYTES
 from warren_schemas.episode import FailureKind
 
 KEY = "WARREN_SECRET_GYM"
@@ -193,6 +194,18 @@ async def test_one_that_answers_otherwise_is_not_replayable() -> None:
         server.start_anew()
         server.offset = 7
         with pytest.raises(NotReplayable, match=r"it answers call 1 \(add\) otherwise"):
+            await environment.step(TWO)
+        await environment.close()
+
+
+async def test_one_that_fails_at_a_repeated_call_is_not_replayable() -> None:
+    server = FakeNemoGym()
+    async with server.serving() as url:
+        environment = await opened(url)
+        await environment.step(ONE)
+        server.start_anew()
+        server.added = {"log": "x" * MAX_ANSWER_BYTES}
+        with pytest.raises(NotReplayable, match=r"it fails at call 1 \(add\): .*too long"):
             await environment.step(TWO)
         await environment.close()
 

@@ -47,6 +47,14 @@ def test_what_is_no_text_is_a_tool() -> None:
     assert Actions(of, "way", None).of_words("left") == {"way": "left"}
 
 
+def test_tools_of_the_environment_are_not_hidden() -> None:
+    of = schema(("tool_name",), tool_name=TEXT, arguments={"type": "object"})
+    with pytest.raises(
+        ConfigError, match="action_tool: the environment has tools of its own, which go"
+    ):
+        Actions(of, None, "go")
+
+
 @pytest.mark.parametrize(
     ("observation", "fields", "text"),
     [
@@ -83,6 +91,12 @@ def test_errors_say_where() -> None:
     [
         ({"action_field": "a", "action_tool": "b"}, "words are an action, or call one"),
         ({"tasks_of": "../x"}, "tasks_of: expected letters"),
+        ({"reset": {"seed": 3}}, "reset.seed: each episode gets a seed of its own"),
+        ({"tasks_of": "x", "reset": {"split": "test"}}, "reset.split: the tasks of tasks_of have"),
+        (
+            {"tasks_of": "x", "reset": {"index": 3}},
+            "reset.index: the tasks of tasks_of have their own",
+        ),
     ],
 )
 def test_a_config_that_has_no_meaning_is_refused(config: dict[str, Any], told: str) -> None:

@@ -9,10 +9,11 @@ import pytest
 from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestServer
 
-from warren.environment import Context, NotReplayable, StepResult
+from warren.environment import ConfigError, Context, NotReplayable, StepResult
 from warren.observation import PromptTokens
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.openenv.server import OpenEnvFailed
+from warren_schemas.config import ToolFormat
 
 SCHEMA = {"properties": {"said": {"type": "string"}, "metadata": {}}, "required": ["said"]}
 
@@ -25,6 +26,8 @@ class Counter:
         self.begun: list[dict[str, Any]] = []
         self.n_begun_full = 0
         self.offset = 0
+        self.is_broken = False
+        """Every step raises."""
         self.drops_at: int | None = None
         """Every session is lost at this count."""
         self.left = asyncio.Event()
@@ -64,7 +67,7 @@ class Counter:
             asked = message.json()
             if asked["type"] == "reset":
                 self.begun.append(asked["data"])
-            elif asked["data"] == {"said": "raise"}:
+            elif self.is_broken or asked["data"] == {"said": "raise"}:
                 await socket.send_json(error("EXECUTION_ERROR", "kaput"))
                 continue
             elif asked["data"] == {"said": "?"}:
@@ -146,6 +149,30 @@ async def test_one_that_goes_on_otherwise_is_not_replayable(n_steps: int, told: 
         with pytest.raises(NotReplayable, match=told):
             await environment.step("b")
         await environment.close()
+
+
+async def test_an_environment_that_raises_at_a_repeated_action_is_not_replayable() -> None:
+    server = Counter()
+    async with server.serving() as url:
+        environment, _ = await opened(url)
+        await environment.step("a")
+        await server.lose()
+        server.is_broken = True
+        with pytest.raises(NotReplayable, match=r"begun anew, it fails at action 1: .* kaput"):
+            await environment.step("b")
+        await environment.close()
+
+
+async def test_a_format_of_calls_is_refused_where_words_are_the_action() -> None:
+    """That of the run may be for another of its environments."""
+    async with Counter().serving() as url:
+        environment = OpenEnv(url, tool_format=ToolFormat.XML)
+        with pytest.raises(ConfigError, match=r"tool_format has no effect: .* field said; leave"):
+            await environment.reset(None, Context.derive(1))
+        await environment.close()
+        asked, _ = await opened(url, action_tool="say", tool_format=ToolFormat.XML)
+        assert asked.calls.form is ToolFormat.XML
+        await asked.close()
 
 
 async def test_a_server_that_loses_every_session_or_raises_is_given_up() -> None:

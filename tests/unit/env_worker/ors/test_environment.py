@@ -287,6 +287,11 @@ async def test_a_key_and_secrets_go_along_by_header(permissions: Permissions) ->
     assert json.loads(base64.b64decode(sent["/create"])) == {"TOKEN": {"value": "sk-0123456789"}}
 
 
+def test_a_form_of_secrets_is_refused_where_there_are_none() -> None:
+    with pytest.raises(ConfigError, match="secrets_in has no effect without secrets"):
+        Ors("http://127.0.0.1:1/", "vault", secrets_in="header")
+
+
 async def test_secrets_go_in_the_body_where_the_server_wants_them_there(
     permissions: Permissions,
 ) -> None:
