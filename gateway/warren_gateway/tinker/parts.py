@@ -24,6 +24,7 @@ from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_gateway.usage.limits import OwnerLimits
 from warren_schemas.control import WorkerRole
+from warren_schemas.episode import PolicyRef
 from warren_schemas.tinker.requests import Prompt, Sample
 
 ParamsT = ParamSpec("ParamsT")
@@ -59,6 +60,13 @@ async def _off_loop(
     return work(*args, **kwargs)
 
 
+async def ask_of(takes: Sample, policy: PolicyRef, body: bytes) -> Ask:
+    """`takes` is what `body` says. Raises `CantSample`."""
+    question = await _off_loop(body, question_of, takes, policy)
+    without_prompt = takes.model_copy(update={"prompt": Prompt(chunks=())})
+    return Ask(question, partial(told, without_prompt), partial(about, without_prompt, question))
+
+
 def tinker_of(
     store: Store,
     questions: Questions,
@@ -84,21 +92,17 @@ def tinker_of(
         ]
         return sorted(set[str]().union(*bases)) if all(bases) else []
 
-    async def reading(owner: str, body: bytes) -> Ask:
+    async def asked_again(owner: str, body: bytes) -> Ask:
         takes = await _off_loop(body, Sample.model_validate_json, body)
         try:
             opened = await sessions.sampler(owner, takes.sampling_session_id)
         except NoSuchSampler as error:
             raise CantSample(f"there is no sampler {takes.sampling_session_id}") from error
-        question = await _off_loop(body, question_of, takes, opened.policy)
-        without_prompt = takes.model_copy(update={"prompt": Prompt(chunks=())})
-        return Ask(
-            question, partial(told, without_prompt), partial(about, without_prompt, question)
-        )
+        return await ask_of(takes, opened.policy, body)
 
     rows = SampleRows(store, posted)
     answering = Answering(questions, budgets.answers, budgets.asked, rows, waiters)
-    futures = SampleFutures(answering, rows, CompletionRows(store), waiters, reading)
+    futures = SampleFutures(answering, rows, CompletionRows(store), waiters, asked_again)
     return Tinker(
         sessions,
         TrainedModels(store),

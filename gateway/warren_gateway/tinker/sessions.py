@@ -9,6 +9,7 @@ Invariants
 import hashlib
 import re
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 
@@ -29,6 +30,7 @@ _HEARD_S = 20.0
 """How exact it is known when a client was last heard of."""
 SILENT_S = 30 * 86_400.0
 """So long after its client's last word does a session stay without models."""
+MOST_STAYING = 1000
 MOST_SESSIONS = 10_000
 """Of one owner."""
 
@@ -36,6 +38,7 @@ MOST_SESSIONS = 10_000
 _OWN_SAMPLER = (
     select(
         TinkerSampler,
+        col(Model.id).is_not(None),
         func.coalesce(Model.live_version, Model.policy_version),
         func.coalesce(Model.live_url, Model.policy_url),
     )
@@ -44,7 +47,7 @@ _OWN_SAMPLER = (
     .where(col(TinkerSampler.id) == bindparam("its_id"))
     .where(col(TinkerSession.owner) == bindparam("its_owner"))
 )
-"""With what a sampler that moves on has come to. Made once: each sample asks so."""
+"""With what a sampler that moves on has come to, where it has a model. Made once."""
 _SAMPLER = re.compile(r"[A-Za-z0-9_-]{1,64}:sample:[0-9]{1,19}")
 
 
@@ -66,11 +69,15 @@ class OpenedSampler:
 
     row: TinkerSampler
     policy: PolicyRef
+    may_move: bool = False
+    """Whether it samples from newer weights, once there are."""
 
 
 class TinkerSessions:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._staying: OrderedDict[tuple[str, str], OpenedSampler] = OrderedDict()
+        """By owner and id, samplers that don't move, those that were asked for last: each sample asks for one."""
 
     async def create(
         self, owner: str, wanted: CreateSession, key: str | None = None
@@ -129,8 +136,17 @@ class TinkerSessions:
         return await self._store.transact(partial(opening, model_path))
 
     async def sampler(self, owner: str, sampler_id: str) -> OpenedSampler:
-        """Raises `NoSuchSampler`."""
-        return await self._store.read(partial(_sampler, owner, sampler_id))
+        """One that doesn't move may be told for as long as the gateway runs, though its session is gone. Raises
+        `NoSuchSampler`."""
+        if (key := (owner, sampler_id)) in self._staying:
+            self._staying.move_to_end(key)
+            return self._staying[key]
+        opened = await self._store.read(partial(_sampler, owner, sampler_id))
+        if not opened.may_move:
+            self._staying[key] = opened
+            if len(self._staying) > MOST_STAYING:
+                self._staying.popitem(last=False)
+        return opened
 
     async def samplers(self, owner: str, session_id: str) -> list[str]:
         """Ids of what was opened in a session. Raises `NoSuchSession`."""
@@ -241,8 +257,10 @@ def _sampler(owner: str, sampler: str, session: Session) -> OpenedSampler:
     found = session.exec(_OWN_SAMPLER, params=named).one_or_none() if is_name else None
     if found is None:
         raise NoSuchSampler(sampler)
-    row, version, url = found
-    return OpenedSampler(row, _moved_on(PolicyRef.model_validate(row.policy), version, url))
+    row, has_model, version, url = found
+    policy = PolicyRef.model_validate(row.policy)
+    may_move = has_model and not policy.pinned
+    return OpenedSampler(row, _moved_on(policy, version, url), may_move)
 
 
 def _moved_on(policy: PolicyRef, version: int | None, url: str | None) -> PolicyRef:

@@ -48,8 +48,8 @@ async def test_a_sample_is_held_by_one_gateway_and_its_outcome_told_by_all(
         held = await two.find("ann", NAME)
         assert isinstance(held, Elsewhere) and held.for_s > 0
     assert await two.find("bob", NAME) is None
-    await one.finish(NAME, b"first")
-    await two.finish(NAME, b"second")
+    assert await one.finish(NAME, b"first")
+    assert not await two.finish(NAME, b"second"), "the first outcome stays"
     assert await one.find("ann", NAME) == await two.find("ann", NAME) == b"first"
     posted = await stores[0].transact(_posted)
     assert (posted, len(told)) == (([], 0) if stores[0].is_private else ([MODEL_ANSWERS.name], 1))

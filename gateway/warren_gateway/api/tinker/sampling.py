@@ -1,5 +1,7 @@
 """Sampling by Tinker's clients: they open samplers, ask, and come for the answers later."""
 
+from functools import partial
+
 from aiohttp import web
 
 from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
@@ -10,6 +12,7 @@ from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.inference.questions import AnswersLost
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.models.submitting import FUTURE
+from warren_gateway.tinker.parts import ask_of
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.runs import NoSuchTrained
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
@@ -77,8 +80,9 @@ async def sample(call: Call[Sample]) -> web.StreamResponse:
     opened = await _opened(call, takes.sampling_session_id)
     await _require_readable(call, opened)
     _require_sampler(call, opened.policy)
+    body = await call.request.read()
     try:
-        await futures.ask(call.owner, name, await call.request.read())
+        await futures.ask(call.owner, name, body, partial(ask_of, takes, opened.policy, body))
     except AnswersLost as error:
         raise stopping() from error
     ids = tuple(f"{name}:{number}" for number in range(takes.num_samples))

@@ -2,7 +2,8 @@
 
 Invariants
 - What an owner waits for stays within the budgets, from the question on until its outcome.
-- What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits.
+- What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits, or that
+  comes next.
 - Whoever waits for all samples of a sampler is woken once an outcome is in the store.
 """
 
@@ -21,6 +22,7 @@ from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.completions import clone_of
 from warren_gateway.tinker.samples.rows import FailedSample, Sampled, SampleRows
+from warren_gateway.tinker.samples.unfetched import Unfetched
 from warren_gateway.tinker.samples.use import use_of
 from warren_gateway.usage.counting import SampleUse
 
@@ -45,8 +47,8 @@ class Ask:
     about: About
 
 
-Reading = Callable[[str, bytes], Awaitable[Ask]]
-"""What an owner has asked, from the body of the request. Raises `CantSample`."""
+Reading = Callable[[], Awaitable[Ask]]
+"""Of what was asked. Raises `CantSample`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +60,8 @@ class Awaited:
     n_answers: int
     n_kib: int
     outcome: Sampled | None = None
+    is_told: bool = False
+    """To a client that waited for it."""
     is_done: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -83,6 +87,7 @@ class Answering:
         self._rows = rows
         self._waiters = waiters
         self._awaited: dict[str, Awaited] = {}
+        self.unfetched = Unfetched()
         self._tasks: asyncio.TaskGroup | None = None
 
     @asynccontextmanager
@@ -126,6 +131,7 @@ class Answering:
             raise AnswersLost("the gateway stops")
         one = _awaited(owner, ask, body)
         self._take(one)
+        self.unfetched.forget(name)
         self._awaited[name] = one
         answering = self._answer(name, one, ask)
         one.task = self._tasks.create_task(answering, name="an answer that is fetched later")
@@ -152,8 +158,8 @@ class Answering:
         try:
             if one.outcome is None:
                 await self._rows.lose(name)
-            else:
-                await self._rows.finish(name, one.outcome, used)
+            elif await self._rows.finish(name, one.outcome, used) and not one.is_told:
+                self.unfetched.keep(one.owner, name, one.outcome)
         except StoreUnavailable as error:
             log.warning("the sample %s is asked again, should it be wanted: %s", name, error)
         else:

@@ -13,7 +13,7 @@ Invariants
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.inference.questions import AnswersLost
@@ -50,14 +50,15 @@ class SampleFutures:
         rows: SampleRows,
         completions: CompletionRows,
         waiters: Waiters,
-        reading: Reading,
+        asked_again: Callable[[str, bytes], Awaitable[Ask]],
     ) -> None:
+        """`asked_again` reads what an owner has asked, from the body of the request. Raises `CantSample`."""
         self._answering = answering
         self._rows = rows
         self._completions = completions
         self._polls = SamplePolls(completions, waiters)
         self._waiters = waiters
-        self._reading = reading
+        self._asked_again = asked_again
         self._arriving = set[str]()
         """Of samples that are in the store, perhaps, and asked in a moment."""
 
@@ -90,15 +91,15 @@ class SampleFutures:
         except StoreUnavailable as error:
             log.warning("samples may be asked twice: %s", error)
 
-    async def ask(self, owner: str, name: str, body: bytes) -> None:
-        """Once it returns, the future is in the store.
+    async def ask(self, owner: str, name: str, body: bytes, reading: Reading) -> None:
+        """Once it returns, the future is in the store. `reading` makes a question of the body, where it is a new one.
 
         Raises `OverBudget`, `StoreUnavailable`, and `AnswersLost` when the gateway stops.
         """
         if self._answering.get(name) is not None:
             return
         try:
-            ask = await self._reading(owner, body)
+            ask = await reading()
             self._answering.require_possible(ask)
         except CantSample as error:
             await self._rows.add(owner, name, body, FailedSample(f"{error}", is_users=True))
@@ -129,6 +130,9 @@ class SampleFutures:
                 one = self._answering.get(name)
                 if one is not None and one.owner == owner:
                     return await _outcome_of(name, one, ends_s)
+                outcome = self._answering.unfetched.fetch(owner, name)
+                if outcome is not None:
+                    return outcome
                 found = await self._rows.find(owner, name)
                 if found is None:
                     raise NoSuchFuture(name)
@@ -174,7 +178,7 @@ class SampleFutures:
             return
         log.info("the sample %s is asked again", name)
         try:
-            ask = await self._reading(owner, taken.asked)
+            ask = await self._asked_again(owner, taken.asked)
         except CantSample as error:
             await self._rows.finish(name, FailedSample(f"{error}", is_users=True))
             self._polls.wake(name)
@@ -202,6 +206,7 @@ async def _outcome_of(name: str, one: Awaited, ends_s: float) -> Sampled | None:
         return None
     if one.outcome is None:
         raise NoSuchFuture(name)
+    one.is_told = True
     return one.outcome
 
 

@@ -115,15 +115,17 @@ class SampleRows:
             self._posted()
         return is_new
 
-    async def finish(self, name: str, outcome: Sampled, used: SampleUse | None = None) -> None:
-        """The first outcome stays, and what that one took. Gateways where a client waits for it are told."""
-        await self._end(name, outcome, used)
+    async def finish(self, name: str, outcome: Sampled, used: SampleUse | None = None) -> bool:
+        """The first outcome stays, and what that one took: whether this is it. Gateways where a client waits for it are
+        told."""
+        return await self._end(name, outcome, used)
 
-    async def _end(self, name: str, outcome: Sampled | None, used: SampleUse | None = None) -> None:
+    async def _end(self, name: str, outcome: Sampled | None, used: SampleUse | None = None) -> bool:
         is_shared = not self._store.is_private
-        await self._store.transact(partial(_end, name, outcome, is_shared, used=used))
+        is_first = await self._store.transact(partial(_end, name, outcome, is_shared, used=used))
         if is_shared:
             self._posted()
+        return is_first
 
     async def find(self, owner: str, name: str) -> Sampled | Taken | Elsewhere | None:
         """The outcome, or who has it: this gateway takes what nobody holds. None: there is none of this owner's, or it
@@ -172,10 +174,11 @@ def _end(
     is_shared: bool,
     session: Session,
     used: SampleUse | None = None,
-) -> None:
+) -> bool:
+    """Whether it was open."""
     row = session.connection().execute(_LOCK_OPEN, {"its_id": name}).one_or_none()
     if row is None:
-        return
+        return False
     (sampler,), now_s = row, store_time_s(session)
     end: dict[str, object] = {"asked": None, "done_s": now_s}
     end["completion"] = next_completion(session, sampler, now_s)
@@ -188,6 +191,7 @@ def _end(
     session.connection().execute(_CHANGE, {"its_id": name, **end})
     if is_shared:
         _tell(session, name, sampler)
+    return True
 
 
 def _tell(session: Session, name: str, sampler: str) -> None:
