@@ -34,11 +34,11 @@ def test_what_would_reach_further_is_refused(
 def test_v0_takes_any_argument_and_a_trusted_worker_a_prompt_of_its_own() -> None:
     prompt: dict[str, Any] = {"system_prompt": "guess"}
     with acting(permissions(functions=["mine:*"])):
-        assert VerifiersV0("mine", prompt | {"id": 3}).arguments == {
+        assert VerifiersV0("mine", prompt | {"id": 3}).arguments.of("train") == {
             "system_prompt": "guess",
             "id": 3,
         }
     with acting(TRUSTED):
-        assert Verifiers("mine", prompt).arguments == prompt
+        assert Verifiers("mine", prompt).arguments.of("train") == prompt
         with pytest.raises(ConfigError, match="named by `taskset` alone"):
             Verifiers("mine", {"id": "harbor"})

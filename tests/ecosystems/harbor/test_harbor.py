@@ -84,6 +84,19 @@ async def test_several_rewards_are_parts_and_one_counts(host: Host, tmp_path: Pa
     assert "the tests gave tests, style, and none called reward" in missing.reason
 
 
+async def test_a_reward_that_is_named_must_be_there(host: Host, tmp_path: Path) -> None:
+    """Also where there is but one, which counts where none is named."""
+    given = "#!/bin/bash\necho '{\"style\": 0.25}' > /logs/verifier/reward.json\n"
+    folder = write_task(tmp_path, tests=given)
+    only = await ended(episode(host, folder), "Done.")
+    missing = await ended(episode(host, folder, reward="tests"), "Done.")
+    assert isinstance(only, Observed)
+    assert only.reward == 0.25
+    assert isinstance(missing, Refused)
+    assert missing.kind is CONFIG
+    assert "reward: the tests gave style, and none called tests; name one" in missing.reason
+
+
 async def test_an_agent_that_used_up_its_time_is_graded(host: Host, tmp_path: Path) -> None:
     """Of its commands: that of the model does not count."""
     folder = write_task(tmp_path, agent_s=3.0)

@@ -42,6 +42,7 @@ _AGENTS = ("shell", "terminus-2")
 """Those that an operator's policy need not name: their loop runs beside the container, not in it."""
 _SHELL: dict[str, JsonValue] = {"max_calls": 32, "command_s": 120.0, "result_chars": 20_000}
 _SPLIT = "{split}"
+_USUAL_REWARD = "reward"
 
 
 class HarborTask(TypedDict):
@@ -66,7 +67,7 @@ class Harbor(AgentEnv[HarborTask]):
         max_calls: PositiveInt | None = None,
         command_s: PositiveFloat | None = None,
         result_chars: PositiveInt | None = None,
-        reward: str = "reward",
+        reward: str | None = None,
         sandbox: Literal["box", "docker", "podman"] = "box",
         box: Box | None = None,
         disk_mib: PositiveInt | None = None,
@@ -75,7 +76,8 @@ class Harbor(AgentEnv[HarborTask]):
         """`path` is a folder of tasks on the env worker; `{split}` in it stands for the split.
 
         `agent` is `shell` (ours: one tool, 32 or `max_calls` of 120 or `command_s` each), the name of one of Harbor's, or
-        `module:Class`; `agent_config` is for these. `reward` is which one of the tests' rewards counts, where there are several.
+        `module:Class`; `agent_config` is for these. `reward` is which of the tests' rewards counts: that one must be
+        there. Without it, the only one does, or of several the one called `reward`.
         `box` and `disk_mib` bound a box; `skip_run_lines` leaves out what a Dockerfile runs.
         """
         self.permissions = current()
@@ -158,12 +160,13 @@ class Harbor(AgentEnv[HarborTask]):
         return granted_isolation(self.box, self.disk_mib, agent)
 
     def _reward_of(self, rewards: Mapping[str, float]) -> float:
-        if self.reward in rewards:
-            return rewards[self.reward]
-        if len(rewards) == 1:
+        if self.reward is None and len(rewards) == 1:
             return next(iter(rewards.values()))
+        named = _USUAL_REWARD if self.reward is None else self.reward
+        if named in rewards:
+            return rewards[named]
         raise ConfigError(
-            f"reward: the tests gave {', '.join(rewards)}, and none called {self.reward}"
+            f"reward: the tests gave {', '.join(rewards)}, and none called {named}; name one of them"
         )
 
     async def _answer(self, split: str, asked: object) -> dict[str, Any]:

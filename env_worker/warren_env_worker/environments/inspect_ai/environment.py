@@ -26,7 +26,7 @@ from pydantic import Field, JsonValue, PositiveInt
 from warren.agents.environment import Agent, AgentEnv
 from warren.agents.other_models import OtherModel
 from warren.environment import ConfigError, Limits, NotReplayable
-from warren_env_worker.environments.plain_arguments import require_plain
+from warren_env_worker.environments.plain_arguments import Arguments, require_plain
 from warren_env_worker.foreign.box.bubblewrap import (
     chosen,
     chosen_disk_mib,
@@ -91,9 +91,10 @@ class InspectAi(AgentEnv[InspectSample]):
         `grader`. `sandbox` is that of all samples, instead of the task's own.
         """
         self.task = _known(task)
-        self.arguments = dict(arguments or {})
-        self.of_split = {split: dict(of) for split, of in (split_arguments or {}).items()}
-        require_plain([self.arguments, *self.of_split.values()])
+        self.arguments = Arguments(arguments, split_arguments)
+        require_plain(self.arguments.every)
+        if weights is not None and not weights:
+            raise ConfigError("weights: name at least one score, or leave it out: each counts then")
         self.weights, self.sandbox = weights, sandbox
         self.disk_mib = chosen_disk_mib(disk_mib, current())
         self.box = chosen(box, current())
@@ -146,10 +147,7 @@ class InspectAi(AgentEnv[InspectSample]):
         return sum(weight * scores[name] for name, weight in self.weights.items())
 
     async def _answer(self, split: str, asked: object) -> dict[str, Any]:
-        made = {
-            "task": self.task,
-            "arguments": {**self.arguments, **self.of_split.get(split, {})},
-        }
+        made = {"task": self.task, "arguments": self.arguments.of(split)}
         return await answer_of(package("inspect_ai", "inspect_ai_episode.py"), made, asked)
 
 

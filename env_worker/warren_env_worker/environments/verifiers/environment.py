@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from warren.agents.environment import Agent, AgentEnv
 from warren.environment import ConfigError, Context, Limits, NotReplayable
-from warren_env_worker.environments.plain_arguments import require_plain
+from warren_env_worker.environments.plain_arguments import Arguments, require_plain
 from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import Package, package
 from warren_env_worker.foreign.whole_episode import answer_of, repeated_answer_of
@@ -56,11 +56,9 @@ class Verifiers(AgentEnv[Question | int | None]):
         if not _ID.fullmatch(taskset):
             raise ConfigError("taskset: expected the id of an installed one, such as gsm8k")
         self.taskset = taskset
-        self.arguments = dict(arguments or {})
-        self.of_split = {split: dict(of) for split, of in (split_arguments or {}).items()}
-        given = [self.arguments, *self.of_split.values()]
-        _require_allowed(taskset, given)
-        self.require_arguments({name for of in given for name in of})
+        self.arguments = Arguments(arguments, split_arguments)
+        _require_allowed(taskset, self.arguments.every)
+        self.require_arguments({name for of in self.arguments.every for name in of})
 
     def require_arguments(self, names: AbstractSet[str]) -> None:
         """Of the taskset's config; raises `ConfigError`."""
@@ -91,7 +89,7 @@ class Verifiers(AgentEnv[Question | int | None]):
 
     def _program(self, split: str) -> tuple[Package, Mapping[str, object]]:
         """And what makes the taskset there."""
-        arguments = {**self.arguments, **self.of_split.get(split, {})}
+        arguments = self.arguments.of(split)
         made = {"taskset": self.taskset, "arguments": arguments, "split": split}
         return package(self.package, f"{self.package}_episode.py"), made
 

@@ -40,6 +40,13 @@ def test_a_box_that_inspect_does_not_use_is_refused(sandbox: str | None) -> None
         InspectAi("mine/task", sandbox=sandbox, box=USUAL, disk_mib=64)  # pyright: ignore[reportArgumentType]
 
 
+def test_weights_of_no_score_would_make_every_reward_of_inspect_0() -> None:
+    with acting(TRUSTED):
+        assert InspectAi("mine/task", weights={"includes": 0.5}).weights == {"includes": 0.5}
+        with pytest.raises(ConfigError, match=r"weights: name at least one score, or leave it out"):
+            InspectAi("mine/task", weights={})
+
+
 def test_combinations_of_android_world_need_a_seed() -> None:
     with acting(TRUSTED), pytest.raises(ConfigError, match="combinations: no effect without seed"):
         AndroidWorld(["http://phone.example.org"], combinations=2)
