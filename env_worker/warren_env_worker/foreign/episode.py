@@ -33,11 +33,11 @@ class ForeignEpisode:
         self._conversation: Conversation | None = None
 
     async def begin(self) -> dict[str, Any]:
-        """Raises `ConfigError`, `PackageFailed`."""
+        """Raises `ConfigError`, `PackageFailed`, `StartFailed`."""
         return await self._last_answer()
 
     async def step(self, asked: object) -> dict[str, Any]:
-        """`asked` is what the program's `step` gets. Raises `PackageFailed`, `NotReplayable`."""
+        """`asked` is what the program's `step` gets. Raises `PackageFailed`, `NotReplayable`, `StartFailed`."""
         self._requests.append({"step": asked})
         return await self._last_answer()
 

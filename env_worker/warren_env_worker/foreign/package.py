@@ -24,6 +24,16 @@ MEMORY_MB = 2048
 MAX_STARTS = 3
 
 
+class StartFailed(Exception):
+    """A package whose process comes to no episode: none was lost by it."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"{name} could not be started: {why}. What it printed is in the env worker's log and in"
+            f" ~/.warren/logs/environments there; warren env install {name} installs it anew"
+        )
+
+
 class Package:
     """For one event loop."""
 
@@ -35,15 +45,20 @@ class Package:
         self._folder: Path | None = None
 
     async def episode(self) -> Conversation:
-        """A fresh process. Raises `ConfigError` where the package is not installed, `ProcessLost`, and `OSError`
+        """A fresh process. Raises `ConfigError` where the package is not installed, `StartFailed`, and `OSError`
         where this process can't connect."""
         for _ in range(MAX_STARTS):
-            process, path = await self._listening()
-            try:
-                return await Conversation.opened(path)
-            except ProcessLost:
-                await _ended(process)  # it may be dead without our having heard of it
-        raise ProcessLost(f"the process of {self._name} ended {MAX_STARTS} times")
+            with contextlib.suppress(ProcessLost):
+                return await self._opened()
+        raise StartFailed(self._name, f"it was lost {MAX_STARTS} times")
+
+    async def _opened(self) -> Conversation:
+        process, path = await self._listening()
+        try:
+            return await Conversation.opened(path)
+        except ProcessLost:
+            await _ended(process)  # it may be dead without our having heard of it
+            raise
 
     async def _listening(self) -> tuple[asyncio.subprocess.Process, str]:
         async with self._starting:
@@ -67,24 +82,33 @@ class Package:
             virtual_environments.PROGRAMS / "fork_server.py",
             path,
         ]
-        process = await asyncio.create_subprocess_exec(
-            *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
-        )  # fmt: skip
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
+            )  # fmt: skip
+        except (FileNotFoundError, PermissionError) as error:
+            raise StartFailed(self._name, "its Python can't be run") from error
         await self._require_ready(process)
         return process
 
     async def _require_ready(self, process: asyncio.subprocess.Process) -> None:
+        """Raises `StartFailed`, and `ProcessLost` where somebody killed it."""
         assert process.stdout is not None
         is_ready = False
         try:
             async with asyncio.timeout(START_S):
                 is_ready = bool(await process.stdout.readline())
+                code = 0 if is_ready else await process.wait()
+        except TimeoutError as error:
+            raise StartFailed(self._name, f"it took more than {START_S:.0f} s") from error
         finally:
             if not is_ready and process.returncode is None:
                 process.kill()
+        if code < 0:
+            raise ProcessLost(f"{self._name} was killed as it started")
         if not is_ready:
-            raise ProcessLost(f"{self._name} could not be started; the log says why")
+            raise StartFailed(self._name, f"it ended with {code}")
 
     def _leave(self) -> None:
         """The folder of one that has died."""

@@ -15,7 +15,7 @@ from warren_env_worker.foreign.package import Package
 
 async def answer_of(package: Package, made: Mapping[str, object], asked: object) -> dict[str, Any]:
     """`made` is what the program's `make` gets, and `asked` its `step`. Raises `ConfigError`, `PackageFailed`,
-    `ProcessLost`."""
+    `StartFailed`, `ProcessLost`."""
     conversation = await package.episode()
     try:
         await _answered(conversation, {"make": made})
@@ -27,7 +27,8 @@ async def answer_of(package: Package, made: Mapping[str, object], asked: object)
 async def repeated_answer_of(
     package: Package, made: Mapping[str, object], asked: object
 ) -> dict[str, Any]:
-    """The same of what plays nothing: asked again where its process was lost. Raises `ConfigError`, `PackageFailed`."""
+    """The same of what plays nothing: asked again where its process was lost. Raises `ConfigError`, `PackageFailed`,
+    `StartFailed`."""
     for _ in range(MAX_LOSSES):
         with contextlib.suppress(ProcessLost):
             return await answer_of(package, made, asked)
