@@ -21,7 +21,7 @@ from warren_broker.errors import BrokerError, Unroutable
 from warren_broker.port import Broker
 from warren_broker.topology import Address, Stream, Topic, WorkQueue
 from warren_gateway.store.group_commit import POSTED
-from warren_gateway.store.outbox_pages import Page, newest, next_page
+from warren_gateway.store.outbox_pages import Page, Sent, newest, next_page
 from warren_gateway.store.statements import table
 from warren_gateway.store.store import GATEWAY, Store, StoreUnavailable
 from warren_gateway.store.tables import OutboxRow
@@ -140,7 +140,7 @@ class Relay:
         self._passed_over = frozenset[str]()
         """Of these, at the last look: more may lie there for them."""
         self._will_forget = False
-        self._sent: list[int] = []
+        self._sent: list[Sent] = []
         """Confirmed, and still in the table."""
         self._newest_seen = 0
         """Of all rows, at the last look for what was left behind."""
@@ -233,7 +233,7 @@ class Relay:
             for row in rows:
                 await self._publish(address, row)
                 assert row.id is not None
-                self._sent.append(row.id)
+                self._sent.append((row.id, row.message_id))
         except BrokerError as error:
             log.warning("outbox waits: %s", error)
             await asyncio.sleep(RETRY_S)
@@ -254,7 +254,7 @@ class Relay:
         if self._sent:
             asyncio.get_running_loop().call_later(FORGET_S, self._forget, self._sent[-1])
 
-    def _forget(self, sent: int) -> None:
+    def _forget(self, sent: Sent) -> None:
         """This one and those before it, unless a page has taken them along."""
         if sent in self._sent:
             self._will_forget = False

@@ -12,13 +12,22 @@ from warren_gateway.store.statements import table
 from warren_gateway.store.tables import OutboxRow
 
 _OUTBOX = table(OutboxRow)
-_FORGET = delete(_OUTBOX).where(_OUTBOX.c.id.in_(bindparam("sent", expanding=True)))
+_FORGET = delete(_OUTBOX).where(
+    _OUTBOX.c.id.in_(bindparam("ids", expanding=True)),
+    _OUTBOX.c.message_id.in_(bindparam("messages", expanding=True)),
+)
+"""By the message too: SQLite gives the ids of rows that are gone to new ones, and that they are gone may not be known,
+where a commit has taken place and was reported as failed."""
 _OLDEST = (
     select_rows(_OUTBOX)
     .where(_OUTBOX.c.address.not_in(bindparam("busy", expanding=True)))
     .order_by(_OUTBOX.c.id)
     .limit(bindparam("n_most"))
 )
+
+
+Sent = tuple[int, str]
+"""Ids of a row and of its message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class Page:
 def next_page(
     session: Session,
     *,
-    sent: Sequence[int],
+    sent: Sequence[Sent],
     busy: Collection[str],
     only: str | None,
     orphaned_to: int,
@@ -42,7 +51,8 @@ def next_page(
 ) -> Page:
     """Without what was `sent`: the oldest rows, all or those of one gateway, to addresses that are not `busy`."""
     if sent:
-        session.connection().execute(_FORGET, {"sent": sent})
+        ids, messages = zip(*sent, strict=True)
+        session.connection().execute(_FORGET, {"ids": ids, "messages": messages})
     rows = (
         _oldest(session, busy, n_most)
         if only is None
