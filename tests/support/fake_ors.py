@@ -39,6 +39,11 @@ class FakeOrs:
     refuses_specs: Callable[[], web.Response] | None = None
     """What it answers whoever asks for the description of a task."""
     terminal_tool: dict[str, str] | None = None
+    scores_groups: bool = False
+    conversation: list[dict[str, Any]] | None = None
+    """The prompt with roles, of a server that tells it so."""
+    knows_conversations: bool = False
+    """It says so of itself, whether it does or not."""
     faults: deque[Fault] = field(default_factory=deque[Fault])
     """What goes wrong with the next calls, in their order."""
     is_other: bool = False
@@ -114,13 +119,24 @@ class FakeOrs:
             return web.json_response({"detail": "Active environment not found"}, status=404)
         match path:
             case ["vault", "task_tools"]:
-                return web.json_response({"tools": TOOLS, "terminal_tool": self.terminal_tool})
+                return web.json_response(self._tools())
+            case ["vault", "messages"]:
+                missing = web.json_response({"detail": "Not Found"}, status=404)
+                return (
+                    missing if self.conversation is None else web.json_response(self.conversation)
+                )
             case ["vault", "prompt"]:
                 return web.json_response([{"type": "text", "text": "Open it.", "detail": None}])
             case ["vault", "call"]:
                 return await self._call(request, sid, body)
             case _:
                 return web.json_response({"status": "ok"})
+
+    def _tools(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"tools": TOOLS, "terminal_tool": self.terminal_tool}
+        if self.knows_conversations:
+            told |= {"message_block_types": ["text", "image"]}
+        return told | ({"supports_score_group": True} if self.scores_groups else {})
 
     async def _call(self, request: web.Request, sid: str, body: Any) -> web.StreamResponse:
         fault = self.faults.popleft() if self.faults else None

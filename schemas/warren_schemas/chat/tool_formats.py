@@ -10,7 +10,7 @@ linear in their length, with calls or with a sentence that can be said to the po
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -154,6 +154,22 @@ def _code(words: str) -> Iterator[Call]:
             raise _Misfit("the fenced block was cut off: no ``` closes it")
         yield Call(opened[1], text=words[opened.end() : max(end, opened.end())])
         at = end + len("\n```")
+
+
+def write_call(name: str, arguments: Mapping[str, Any], form: ToolFormat) -> str:
+    """As a policy writes it. A fenced block holds the one argument, or all of several as JSON."""
+    if form is ToolFormat.HERMES:
+        call = {"name": name, "arguments": arguments}
+        return f"{_OPEN}\n{_as_text(call)}\n{_CLOSE}"
+    if form is ToolFormat.XML:
+        told = [f"<parameter={key}>\n{_as_text(v)}\n</parameter>\n" for key, v in arguments.items()]
+        return f"{_OPEN}\n<function={name}>\n{''.join(told)}</function>\n{_CLOSE}"
+    text = next(iter(arguments.values())) if len(arguments) == 1 else arguments
+    return f"```{name}\n{_as_text(text)}\n```"
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def tools_prompt(tools: Sequence[Tool], form: ToolFormat) -> str:

@@ -11,7 +11,7 @@ from tests.support.tool_calls import CALLS, CODE, HERMES
 from warren.environment import Context, EpisodeTranscript, StepResult
 from warren.testing import play
 from warren.tools import ToolEnv, ToolFormat, tool
-from warren_schemas.chat.tool_formats import NotACall, parse_calls
+from warren_schemas.chat.tool_formats import Call, NotACall, parse_calls, write_call
 
 
 class Calculator(ToolEnv):
@@ -164,3 +164,18 @@ class Scored(Calculator):
 
 def test_a_score_adds_to_the_reward_of_the_last_turn() -> None:
     assert play(Scored(), lambda _: "5").reward == 1.25
+
+
+@pytest.mark.parametrize(
+    ("form", "calls"),
+    [
+        (ToolFormat.HERMES, [Call("f", {"a": 1, "b": "é\n"}), Call("g")]),
+        (ToolFormat.XML, [Call("f", {"a": "1", "b": "é\nx"}, is_plain=True), Call("g", is_plain=True)]),
+        (ToolFormat.CODE, [Call("f", text="print(1)\n2"), Call("g", text='{"a": 1, "b": "x"}')]),
+    ],
+)  # fmt: skip
+def test_a_call_is_written_as_it_is_read(form: ToolFormat, calls: list[Call]) -> None:
+    arguments = {"f": {"code": "print(1)\n2"}, "g": {"a": 1, "b": "x"}}
+    told = [arguments[c.name] if form is CODE else c.arguments for c in calls]
+    words = "\n".join(write_call(c.name, a, form) for c, a in zip(calls, told, strict=True))
+    assert parse_calls(words, form) == calls

@@ -1,5 +1,5 @@
-"""What `tests/ecosystems/ors` uses of openreward, which is installed in an environment of its own: what `ors-sdk` has too, and
-terminal tools."""
+"""What `tests/ecosystems/ors` uses of openreward, which is installed in an environment of its own: what `ors-sdk` has too,
+terminal tools, prompts with roles and scores of groups."""
 
 from collections.abc import Callable
 from typing import TypeVar

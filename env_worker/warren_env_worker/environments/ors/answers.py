@@ -15,16 +15,16 @@ from warren_env_worker.environments.tool_calls import ToolSpec
 from warren_schemas.images import MediaType
 
 
-class _Answer(BaseModel):
+class Answer(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class TextBlock(_Answer):
+class TextBlock(Answer):
     type: Literal["text"]
     text: str
 
 
-class ImageBlock(_Answer):
+class ImageBlock(Answer):
     type: Literal["image"]
     data: str
     """In base64."""
@@ -35,11 +35,11 @@ Block = Annotated[TextBlock | ImageBlock, Field(discriminator="type")]
 Blocks = tuple[Block, ...]
 
 
-class Split(_Answer):
+class Split(Answer):
     name: str
 
 
-class TerminalTool(_Answer):
+class TerminalTool(Answer):
     """Takes the policy's last words; the policy is not told of it."""
 
     name: str
@@ -47,9 +47,13 @@ class TerminalTool(_Answer):
     """The argument that is the words. None: it takes none, and judges by the state that the calls have made."""
 
 
-class Tools(_Answer):
+class Tools(Answer):
     tools: tuple[ToolSpec, ...]
     terminal_tool: TerminalTool | None = None
+    supports_score_group: bool | None = None
+    """The environment compares whole groups, beside what its calls reward or instead of it."""
+    message_block_types: tuple[str, ...] | None = None
+    """Of a server that tells a task as a conversation."""
 
     @property
     def told(self) -> tuple[ToolSpec, ...]:
@@ -58,31 +62,31 @@ class Tools(_Answer):
         return tuple(tool for tool in self.tools if tool.name != hidden)
 
 
-class NumTasks(_Answer):
+class NumTasks(Answer):
     num_tasks: Annotated[int, Field(ge=0)]
 
 
-class OneTask(_Answer):
+class OneTask(Answer):
     task: dict[str, Any]
 
 
-class TaskRange(_Answer):
+class TaskRange(Answer):
     tasks: tuple[dict[str, Any], ...]
 
 
-class Output(_Answer):
+class Output(Answer):
     blocks: Blocks
     reward: FiniteFloat | None = None
     """None gives no reward at this call, which is not a reward of 0."""
     finished: bool = False
 
 
-class Done(_Answer):
+class Done(Answer):
     ok: Literal[True]
     output: Output
 
 
-class Refused(_Answer):
+class Refused(Answer):
     """Said to the policy: an unknown tool, wrong arguments."""
 
     ok: Literal[False]
@@ -102,22 +106,18 @@ PROMPT: TypeAdapter[Blocks] = TypeAdapter(Blocks)
 REPLY: TypeAdapter[Done | Refused] = TypeAdapter(Reply)
 
 
-class Opening(_Answer):
-    """How a session begins."""
-
-    tools: Tools
-    prompt: Blocks
-
-
-def digest(answer: Opening | Done | Refused) -> str:
+def digest(answer: Answer) -> str:
     """Equal for answers that are the same to the policy and to its reward."""
     return hashlib.blake2b(answer.model_dump_json().encode(), digest_size=16).hexdigest()
 
 
-def message(role: Literal["user", "tool"], blocks: Sequence[TextBlock | ImageBlock]) -> ChatMessage:
-    """Blocks as one message: its texts, a line each, after its images."""
+def message(
+    role: Literal["user", "tool", "assistant"], blocks: Sequence[TextBlock | ImageBlock]
+) -> ChatMessage:
+    """Blocks as one message: its texts, a line each, after its images. What an assistant said is quoted."""
     return ChatMessage(
         role=role,
+        is_quoted=role == "assistant",
         content="\n".join(block.text for block in blocks if isinstance(block, TextBlock)),
         images=tuple(
             Image(media_type=block.mime_type, base64=block.data)

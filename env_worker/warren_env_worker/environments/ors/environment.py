@@ -61,6 +61,7 @@ class Ors(Env[int]):
         ids: tuple[str, ...] = (),
         system_prompt: str | None = None,
         tool_format: ToolFormat = ToolFormat.HERMES,
+        without_group_scores: bool = False,
         patience_s: OfCallS = 60.0,
     ) -> None:
         """`url` of the server, and the name of one of its environments; one with its owner's name before it
@@ -69,7 +70,8 @@ class Ors(Env[int]):
 
         `key_variable` names the env worker's variable whose value is sent as `X-API-Key`; `secrets` names those
         that the environment asks for, sent by header unless `secrets_in` says otherwise. `start`, `stop` and `ids` choose among the tasks of the split.
-        `system_prompt` goes before the tools. A server that does not answer fails the episode after `patience_s`.
+        `system_prompt` goes before the task's own and the tools. An environment that scores whole groups is refused
+        unless `without_group_scores` says that what its calls reward is enough. A server that does not answer fails the episode after `patience_s`.
         """
         _require_plain(environment)
         if secrets_in is not None and not secrets:
@@ -86,7 +88,8 @@ class Ors(Env[int]):
         self.environment = environment
         self.range = (start, stop)
         self.ids = ids
-        self.preface = system_prompt
+        self.prefaces = (system_prompt, None)
+        self.without_group_scores = without_group_scores
         self.calls = ToolCalls(tool_format)
         self.patience_s = patience_s
         self.tools = Tools(tools=())
@@ -119,11 +122,14 @@ class Ors(Env[int]):
         opening = await self.session.open()
         self.task_id = await self._asked_id(server, ctx.split, task)
         self.tools = opening.tools
+        self._require_scores()
+        self.prefaces = (self.prefaces[0], opening.system)
         self.calls = ToolCalls(ToolFormat(ctx.tool_format or self.calls.form), self.tools.told)
-        return [message("user", opening.prompt)] if opening.prompt else []
+        return opening.shown(self.calls.form)
 
     def system_prompt(self) -> str | None:
-        return self.calls.system_prompt(self.preface)
+        """The config's and the task's in one message: not every model takes two."""
+        return self.calls.system_prompt("\n\n".join(filter(None, self.prefaces)) or None)
 
     async def step(self, action: str) -> StepResult:
         calls = self.calls.read(action)
@@ -142,6 +148,20 @@ class Ors(Env[int]):
     async def close(self) -> None:
         if self.session is not None:
             await self.session.close()
+
+    def _require_scores(self) -> None:
+        """Raises `ConfigError` where a part of the reward would be missing without a word."""
+        scores_groups = bool(self.tools.supports_score_group)
+        if scores_groups and not self.without_group_scores:
+            raise ConfigError(
+                f"{self.environment} scores whole groups (score_group), which is not asked: what its calls reward"
+                " would be all. If that is enough, or the run's `rewards` rates the episodes,"
+                " give without_group_scores: true"
+            )
+        if self.without_group_scores and not scores_groups:
+            raise ConfigError(
+                f"without_group_scores has no effect: {self.environment} scores no groups; leave it out"
+            )
 
     async def _asked_id(self, server: OrsServer, split: str, task: int) -> str | None:
         if self.ids:  # by which the config chose this task

@@ -37,8 +37,8 @@ ANSWER_S = 300.0
 
 _GONE = (404, 410)
 _REFUSED = (400, 422)
-_NO_SPECS = (404, 405, 501)
-"""From a server that has tasks by number alone."""
+_NO_WORD = (404, 405, 501)
+"""From a server that has tasks by number alone, or no conversations."""
 
 ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class OrsServer:
 
     async def ask_once(self, asked: Asked) -> object:
         async with self._response(asked) as response:
-            if response.status in _NO_SPECS:
+            if response.status in _NO_WORD:
                 return None
             if response.status != 200:
                 raise self._client.failed()
@@ -159,7 +159,7 @@ class OrsServer:
     async def _response(
         self, asked: Asked, *, answer_s: float = ANSWER_S
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """One with the status 200, or one that refuses a call or knows of no specs. Raises `AskAgain` if it breaks off."""
+        """One with the status 200, or one that refuses a call or has no word for what is asked. Raises `AskAgain` if it breaks off."""
         async with self._answer(asked, answer_s) as response:
             name = self._told_name(asked, response)
             if name is None:
@@ -201,7 +201,7 @@ class OrsServer:
 
 _NO_TASK = frozenset(range(201, 600)) - {429, 502, 503, 504}
 """Whatever else a server makes of the request for a task's description is told by who asks, and not of each episode."""
-_EXPECTED = {"call": _REFUSED, "task": _NO_TASK, "task_range": _NO_SPECS}
+_EXPECTED = {"call": _REFUSED, "task": _NO_TASK, "task_range": _NO_WORD, "messages": _NO_WORD}
 """By the last part of the path."""
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 

@@ -21,10 +21,11 @@ from warren_env_worker.environments.ors.answers import (
     PROMPT,
     TOOLS,
     Done,
-    Opening,
     Refused,
+    Tools,
     digest,
 )
+from warren_env_worker.environments.ors.conversation import TURNS, Opening, Turn, of_prompt
 from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer, SessionLost
 
 PING_S = 10.0
@@ -134,7 +135,15 @@ class OrsSession:
     async def _begin(self) -> Opening:
         self._id = await self._server.patiently(self._create)
         tools = await self._asked_for(TOOLS, "task_tools")
-        return Opening(tools=tools, prompt=await self._asked_for(PROMPT, "prompt"))
+        return Opening(tools=tools, turns=await self._turns(tools))
+
+    async def _turns(self, tools: Tools) -> tuple[Turn, ...]:
+        """As a conversation, where the server tells it so: elsewhere nothing is asked in vain."""
+        if tools.message_block_types is not None:
+            told = await self._asked_for(TURNS, "messages")
+            if told is not None:
+                return told
+        return of_prompt(await self._asked_for(PROMPT, "prompt"))
 
     async def _create(self) -> str:
         """Both halves: if the second broke off, nobody knows whether that session is there."""
