@@ -69,6 +69,15 @@ class Catalogue:
     def names(self) -> list[str]:
         return list(self._names)
 
+    @property
+    def names_served(self) -> list[str]:
+        """Without those that are known to be refused: of one whose process has not started nothing is known."""
+        return [name for name, environment in self._names.items() if not self._refused(environment)]
+
+    def _refused(self, environment: str) -> bool:
+        described = self._hosts[environment].description
+        return described is not None and why_refused(environment, described) is not None
+
     def named(self, name: str) -> str:
         """The environment of this name, in upper or lower case. Raises `OrsError`."""
         found = self._names.get(name.lower())
@@ -81,13 +90,8 @@ class Catalogue:
             described = await self._hosts[environment].start()
         except EnvironmentUnusable as error:
             raise OrsError(500, f"{environment} can't be hosted: {error.message}") from error
-        if described.sees_tokens:
-            raise OrsError(400, f"{environment} reads tokens, and clients of ORS send words alone")
-        if described.compares_groups:
-            raise OrsError(
-                400,
-                f"{environment} compares the episodes of a group (score_group), and over ORS each is rewarded by itself",
-            )
+        if why := why_refused(environment, described):
+            raise OrsError(400, why)
         return described
 
     async def splits(self, environment: str) -> list[str]:
@@ -152,6 +156,15 @@ class Catalogue:
 
     def _of(self, environment: str) -> Served:
         return self._served.get(environment, Served())
+
+
+def why_refused(environment: str, described: Description) -> str | None:
+    """Of one that can't be played by words, and rewarded by itself."""
+    if described.sees_tokens:
+        return f"{environment} reads tokens, and clients of ORS send words alone"
+    if described.compares_groups:
+        return f"{environment} compares the episodes of a group (score_group), and over ORS each is rewarded by itself"
+    return None
 
 
 def spec_of(environment: str, task: TaskRef, served: Served, *, seed: int) -> EpisodeSpec:

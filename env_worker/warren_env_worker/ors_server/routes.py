@@ -84,7 +84,7 @@ class Routes:
         return web.json_response({"version": __version__, "build_sha": None})
 
     async def _environments(self, _: web.Request) -> web.Response:
-        return web.json_response(self._catalogue.names)
+        return web.json_response(self._catalogue.names_served)
 
     async def _splits(self, _: web.Request, environment: str) -> object:
         return [as_listed(split) for split in await self._catalogue.splits(environment)]
@@ -154,7 +154,7 @@ class Routes:
         async def handler(request: web.Request) -> web.StreamResponse:
             environment = self._named(request) or self._of_nobody(request)
             if environment is None:
-                names = ", ".join(self._catalogue.names)
+                names = ", ".join(self._catalogue.names_served)
                 what = f"this server has several environments: put one before the path ({names})"
                 raise OrsError(400, what)
             return web.json_response(await answer(request, environment))

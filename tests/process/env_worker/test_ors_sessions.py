@@ -56,6 +56,19 @@ async def test_an_environment_whose_groups_only_it_can_compare_is_not_served() -
         assert refused.value.status == 400
 
 
+async def test_one_that_is_refused_is_not_listed_once_that_is_known() -> None:
+    async with (
+        hosting("tests.support.comparing_environments:Compared") as refused,
+        hosting("Letters") as host,
+    ):
+        catalogue = Catalogue({"Compared": refused, "letters": host}, {}, seed=0, capacity=1)
+        assert catalogue.names_served == ["compared", "letters"]
+        for each in (refused, host):
+            await each.start()
+        assert catalogue.names_served == ["letters"]
+        assert catalogue.named("compared") == "Compared"  # and told why, if asked for
+
+
 async def test_sessions_are_bounded_and_those_that_are_over_make_room() -> None:
     async with serving(max_sessions=3, capacity=8) as sessions:
         for number in ("one", "two"):
