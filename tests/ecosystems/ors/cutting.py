@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ class Cutting:
     """Paths and bodies that came."""
     was_answered_again: asyncio.Event = field(default_factory=asyncio.Event)
     """A call behind the one that was cut has had the first event of its answer."""
+    has_answered: defaultdict[tuple[str, int], asyncio.Event] = field(
+        default_factory=lambda: defaultdict(asyncio.Event)
+    )
+    """By path and status: the server has answered so."""
     url: str = ""
 
     @property
@@ -45,6 +50,7 @@ class Cutting:
         async with self.client.request(
             request.method, request.path, data=body, headers=headers, allow_redirects=False
         ) as answer:
+            self.has_answered[request.path, answer.status].set()
             kept = {key: answer.headers[key] for key in _KEPT if key in answer.headers}
             response = web.StreamResponse(status=answer.status, headers=kept)
             n_calls = len(self.calls) if request.path.endswith("/call") else 0

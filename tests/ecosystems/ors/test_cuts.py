@@ -1,4 +1,6 @@
-"""Connections to the real servers that are cut in the middle of a call: it is found again by its number, and has run once."""
+"""Connections to the real servers that are cut in the middle of a call: it is found again by its number, and has run once.
+
+And sessions in which nothing is said for long: they are kept awake."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -74,3 +76,13 @@ async def test_one_that_was_cut_before_its_number_is_made_in_another_session(
         result = await environment.step(LOOK)
     assert shown(result) == ["1 (look 1)"]
     assert proxy.n_asked("/create") == 2
+
+
+@pytest.mark.slow
+async def test_a_session_is_kept_awake_while_the_policy_is_silent(server: RealServer) -> None:
+    async with cutting(server.url, None) as proxy, opened(proxy.url) as environment:
+        await environment.step(LOOK)
+        async with asyncio.timeout(PATIENCE_S):
+            await proxy.has_answered["/ping", 200].wait()
+        assert shown(await environment.step(LOOK)) == ["1 (look 2)"]
+    assert proxy.n_asked("/create") == 1

@@ -1,5 +1,8 @@
 """A config of OpenReward's training example, taken as it is, on a real server of `openreward` with its environment."""
 
+import asyncio
+import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -8,7 +11,7 @@ import pytest
 from tests.ecosystems.ors.serving import call, serving
 from tests.ecosystems.real_server import ROOT, RealServer, saying
 from tests.ecosystems.whole_run import lengthen
-from tests.support.one_process import in_process, tiny_site
+from tests.support.one_process import Site, in_process, tiny_site
 from tests.support.patience import PATIENCE_S, several_waits
 
 import warren.testing
@@ -42,6 +45,22 @@ def example(server: RealServer) -> TrainConfig:
     return read_openreward(EXAMPLE, SMALL, url=server.url)[0]
 
 
+async def typed(server: RealServer, site: Site) -> tuple[str, list[str]]:
+    """What `warren train` prints, and what it says on standard error."""
+    named = {"WARREN_URL": site.url, "WARREN_HOME": str(site.home)}
+    settings = (word for each in SMALL for word in ("--set", each))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "warren", "train", str(EXAMPLE), "--from", "openreward"),
+        *("--detach", *settings),
+        env=os.environ | named | {"OPENREWARD_SESSION_URL": server.url},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    printed, told = await process.communicate()
+    assert process.returncode == 0, told.decode()
+    return printed.decode().strip(), told.decode().splitlines()
+
+
 def question(view: TrajectoryView) -> str:
     return next(m.content for m in view.trajectory.transcript.messages if m.role == "user")
 
@@ -63,15 +82,20 @@ def test_an_episode_of_the_example(server: RealServer) -> None:
 async def test_the_example_trains(
     server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole groups of both splits, with rewards by its rules; the split that is not shuffled begins with its first tasks."""
+    """By the command that its users type. Whole groups of both splits, with rewards by its rules; the split that is not shuffled begins with its first tasks."""
     monkeypatch.setenv(KEY, LICENSE)
     assert len(await Ors(server.url, "whodunit", patience_s=PATIENCE_S).tasks("train")) == 30
     site = tiny_site(tmp_path / "home", lambda: in_process(tmp_path / "streams"))
     lengthen(Path(site.gpu.base_models["warren/tiny"]))
     async with site.running(site.gpu_worker, site.env_worker) as client:
-        run = await client.train(example(server))
+        submitted, told = await typed(server, site)
+        run = await client.run(submitted)
         await run.result()
         played = [view async for view in run.trajectories(all_attempts=True)]
+    assert all(line.startswith("# ") for line in told), told
+    asked_at = f"# environments: they are asked at {server.url}; OPENREWARD_SESSION_URL names another server"
+    assert asked_at in told
+    assert "# secrets: env workers need WARREN_SECRET_OTHER_KEY in their environment" in told
     outcomes = [view.trajectory.outcome for view in played]
     assert {type(outcome) for outcome in outcomes} == {Completed}, outcomes
     asked = [question(view) for view in played if view.fate == "trained"]

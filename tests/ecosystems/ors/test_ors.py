@@ -35,6 +35,22 @@ async def test_tasks_have_the_ids_that_the_server_gives_them(server: RealServer)
     assert environment.task_id == "test-7"
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "played"),
+    [(None, 2, [0, 1]), (1, 4, [1, 2, 3]), (-2, None, [18, 19]), (3, -15, [3, 4])],
+)  # fmt: skip
+async def test_tasks_are_chosen_by_slices(
+    server: RealServer, start: int | None, stop: int | None, played: list[int]
+) -> None:
+    environment = Ors(server.url, "vault", start=start, stop=stop, patience_s=PATIENCE_S)
+    tasks = await environment.tasks("train")
+    assert list(tasks) == played
+    environment.context = Context.derive(0, "train", tasks[0])
+    await environment.reset(tasks[0], environment.context)
+    await environment.close()
+    assert environment.task_id == f"train-{tasks[0]}"
+
+
 @pytest.mark.parametrize("form", [ToolFormat.XML, ToolFormat.CODE])
 def test_the_other_formats_of_calls(server: RealServer, form: ToolFormat) -> None:
     said = {
