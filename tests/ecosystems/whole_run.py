@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.ecosystems.real_server import RealServer
+from tests.ecosystems.held import GO_ON, HELD_IN, WENT_ON
 from tests.support.brokers import eventually
 from tests.support.hosting import child_pids
 from tests.support.one_process import in_process, tiny_site
@@ -31,8 +31,6 @@ from warren_schemas.operator_policy import TRUSTING
 N_STEPS, GROUP_SIZE, N_GROUPS = 2, 4, 2
 N_EVALUATED = 2
 CONTEXT_LENGTH = 16_384
-
-GO_ON = "go-on"
 
 Kill = Callable[[warren.Run], Awaitable[None]]
 """Called once the run was submitted."""
@@ -133,24 +131,34 @@ def _require_evaluated(report: EvaluationReport, played: list[TrajectoryView]) -
     assert report.scores.reward_mean == pytest.approx(sum(rewards) / len(rewards))
 
 
-def starting_again(server: RealServer) -> Kill:
-    """A server, once an episode has ended on it: whichever are there wait for it."""
+async def play_through_loss(
+    run: WholeRun, folder: Path, kill: Callable[[], object]
+) -> list[TrajectoryView]:
+    """An environment of `tests.ecosystems.held`: `kill` is called while episodes of a group wait between two turns. What they are
+    played on is lost with what they did there, and they go on."""
+    waiting = folder / "waiting"
+    waiting.mkdir()
 
-    async def kill(run: warren.Run) -> None:
-        async for _ in run.trajectories(limit=1, follow=True):
-            server.start_again()
+    async def kill_while_one_waits(_: warren.Run) -> None:
+        await _until_one_waits(waiting)
+        kill()
+        (waiting / GO_ON).touch()
 
-    return kill
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HELD_IN, str(waiting))
+        played = await run.play(folder, kill_while_one_waits)
+    assert (waiting / WENT_ON).exists()
+    return played
 
 
 async def kill_foreign_processes(_: warren.Run) -> None:
     """Those of the first live episodes, and those that they were forked from."""
 
     async def are_playing() -> bool:
-        return any(children(server) for server in _fork_servers())
+        return any(children(server) for server in fork_servers())
 
     await eventually(are_playing)
-    for server in _fork_servers():
+    for server in fork_servers():
         for pid in [*children(server), server]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -161,15 +169,20 @@ def once_one_waits(folder: Path) -> Kill:
     `GO_ON` is there."""
 
     async def kill(run: warren.Run) -> None:
-        async def is_waiting() -> bool:
-            return bool(os.listdir(folder))
-
-        await eventually(is_waiting)
+        await _until_one_waits(folder)
         (folder / GO_ON).touch()  # before, so that none that begins later waits
         await kill_foreign_processes(run)
 
     return kill
 
 
-def _fork_servers() -> list[int]:
+async def _until_one_waits(folder: Path) -> None:
+    async def is_waiting() -> bool:
+        return bool(os.listdir(folder))
+
+    await eventually(is_waiting)
+
+
+def fork_servers() -> list[int]:
+    """Of the hosts of this test process."""
     return [server for host in child_pids() for server in children(host)]

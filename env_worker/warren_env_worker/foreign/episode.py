@@ -61,6 +61,7 @@ class ForeignEpisode:
             try:
                 answer = await self._asked()
             except ProcessLost:
+                log.warning("a process of %s was lost; its episode is replayed", self._package.name)
                 self._conversation = None
                 continue
             self._answers.append(answer)

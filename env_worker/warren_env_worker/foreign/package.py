@@ -38,7 +38,7 @@ class Package:
     """For one event loop."""
 
     def __init__(self, name: str, program: str) -> None:
-        self._name = name
+        self.name = name
         self._program = virtual_environments.PROGRAMS / program
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
@@ -50,7 +50,7 @@ class Package:
         for _ in range(MAX_STARTS):
             with contextlib.suppress(ProcessLost):
                 return await self._opened()
-        raise StartFailed(self._name, f"it was lost {MAX_STARTS} times")
+        raise StartFailed(self.name, f"it was lost {MAX_STARTS} times")
 
     async def _opened(self) -> Conversation:
         process, path = await self._listening()
@@ -68,15 +68,15 @@ class Package:
             return self._process, str(self._folder / "socket")
 
     async def _started(self) -> asyncio.subprocess.Process:
-        if not virtual_environments.is_installed(self._name):
+        if not virtual_environments.is_installed(self.name):
             raise ConfigError(
-                f"{self._name} is not installed on this env worker: warren env install {self._name}"
+                f"{self.name} is not installed on this env worker: warren env install {self.name}"
             )
         self._leave()
         self._folder = Path(tempfile.mkdtemp(prefix="warren-"))
         path = self._folder / "socket"
         command = [
-            virtual_environments.python(self._name),
+            virtual_environments.python(self.name),
             "-s",
             "-P",
             virtual_environments.PROGRAMS / "fork_server.py",
@@ -88,7 +88,7 @@ class Package:
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
             )  # fmt: skip
         except (FileNotFoundError, PermissionError) as error:
-            raise StartFailed(self._name, "its Python can't be run") from error
+            raise StartFailed(self.name, "its Python can't be run") from error
         await self._require_ready(process)
         return process
 
@@ -101,14 +101,14 @@ class Package:
                 is_ready = bool(await process.stdout.readline())
                 code = 0 if is_ready else await process.wait()
         except TimeoutError as error:
-            raise StartFailed(self._name, f"it took more than {START_S:.0f} s") from error
+            raise StartFailed(self.name, f"it took more than {START_S:.0f} s") from error
         finally:
             if not is_ready and process.returncode is None:
                 process.kill()
         if code < 0:
-            raise ProcessLost(f"{self._name} was killed as it started")
+            raise ProcessLost(f"{self.name} was killed as it started")
         if not is_ready:
-            raise StartFailed(self._name, f"it ended with {code}")
+            raise StartFailed(self.name, f"it ended with {code}")
 
     def _leave(self) -> None:
         """The folder of one that has died."""

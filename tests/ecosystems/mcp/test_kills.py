@@ -15,7 +15,7 @@ from tests.ecosystems.mcp.serving import (
     servers,
 )
 from tests.ecosystems.real_server import RealServer
-from tests.ecosystems.whole_run import WholeRun, starting_again
+from tests.ecosystems.whole_run import WholeRun, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
@@ -25,6 +25,7 @@ from warren_schemas.episode import Generate
 
 __all__ = ["installed", "questions", "servers"]
 pytestmark = pytest.mark.server
+HELD = "tests.ecosystems.held:HeldMcp"
 REWARD = "tests.unit.env_worker.rewards.functions:checksum"
 
 
@@ -46,20 +47,27 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await TwoWorkers(private_rabbit, tmp_path, CLASS, allowed).rewards(of, policy) == {1.0}
 
 
-@not_in_ci
-@pytest.mark.shows("MCP", "evaluation", "foreign process killed")
-@several_waits
-async def test_a_server_that_is_killed_in_a_run_costs_no_group(
-    tmp_path: Path, servers: dict[str, RealServer]
-) -> None:
+def of_run(folder: Path, of_server: dict[str, Any]) -> WholeRun:
     config: dict[str, Any] = {
-        "servers": {"shop": http(servers["stateless"], tools=["price"])},
-        "path": str(write_lines(tmp_path / "questions.jsonl", {"question": "What is tea?"})),
+        "servers": {"shop": of_server},
+        "path": str(write_lines(folder / "questions.jsonl", {"question": "What is tea?"})),
         "needs_answers": False,
         "instruction": "",
         "patience_s": 120.0,
     }
-    rewards = [{"kind": "function", "function": REWARD}]
-    await WholeRun("mcp", CLASS, config, rewards).play(
-        tmp_path, starting_again(servers["stateless"])
-    )
+    return WholeRun("mcp", HELD, config, [{"kind": "function", "function": REWARD}])
+
+
+@not_in_ci
+@pytest.mark.shows("MCP", "evaluation", "foreign process killed")
+@several_waits
+async def test_a_server_that_is_killed_in_a_run_costs_no_group(
+    tmp_path: Path, servers: dict[str, RealServer], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With its sessions, whose second call must be their second again."""
+    of_server = http(servers["sessions"], sessions=True)
+    run = of_run(tmp_path, of_server)
+    played = await play_through_loss(run, tmp_path, servers["sessions"].start_again)
+    second = {view.trajectory.transcript.messages[-2].content for view in played}
+    assert second == {"2 in the basket"}
+    assert "a process of mcp was lost" in capfd.readouterr().err

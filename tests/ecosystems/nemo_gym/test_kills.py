@@ -6,17 +6,17 @@ import pytest
 from tests.ecosystems.killed_worker import TwoWorkers
 from tests.ecosystems.nemo_gym.serving import CLASS, call, path, server
 from tests.ecosystems.real_server import RealServer
-from tests.ecosystems.whole_run import WholeRun, starting_again
+from tests.ecosystems.whole_run import WholeRun, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
-from tests.support.question_files import write_lines
 
 from warren_schemas.episode import Generate
 
 __all__ = ["server"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
-COUNTER = "example_session_state_mgmt"
+COUNTER, TURNS = "example_session_state_mgmt", "example_multi_turn_gymnasium"
+GYMNASIUM = "warren_env_worker.environments.nemo_gym.stepping:NemoGymnasium"
 
 
 @pytest.mark.shows("NeMo Gym", "env worker killed")
@@ -39,14 +39,44 @@ async def test_a_killed_env_worker_costs_nothing(
     assert await TwoWorkers(private_rabbit, tmp_path, CLASS, allowed).rewards(of, policy) == {1.0}
 
 
+@pytest.mark.shows("NeMo Gym", "env worker killed")
+async def test_a_killed_env_worker_costs_nothing_where_the_server_answers_every_turn(
+    server: RealServer, private_rabbit: PrivateRabbit, tmp_path: Path
+) -> None:
+    said = ("Paris.", "Two million.", "The Eiffel tower.")
+    url = f"{server.url}turns/"
+    allowed = {
+        "services": [{"url": url, "private": True}],
+        "data_root": str(Path(path(TURNS)).parent),
+    }
+    config = {"url": url, "path": "example.jsonl"}
+    of = spec("nemo_gymnasium", environment_config=config, max_turns=9)
+    workers = TwoWorkers(private_rabbit, tmp_path, GYMNASIUM, allowed, turn=2)
+    assert await workers.rewards(of, lambda item: said[item.turn]) == {1.0}
+
+
 @pytest.mark.shows("NeMo Gym", "evaluation", "foreign process killed")
 @several_waits
+@pytest.mark.parametrize(
+    ("name", "served", "of", "held"),
+    [
+        ("nemo_gym", "counter", COUNTER, "HeldNemoGym"),
+        ("nemo_gymnasium", "turns", TURNS, "HeldNemoGymnasium"),
+    ],
+)
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
-    tmp_path: Path, server: RealServer
+    server: RealServer,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    name: str,
+    served: str,
+    of: str,
+    held: str,
 ) -> None:
-    rows = write_lines(tmp_path / "rows.jsonl", {"responses_create_params": {"input": "Speak."}})
-    config = {"url": f"{server.url}clock/", "path": str(rows), "patience_s": 120.0}
-    await WholeRun("nemo_gym", CLASS, config).play(tmp_path, starting_again(server))
+    config = {"url": f"{server.url}{served}/", "path": path(of), "patience_s": 120.0}
+    run = WholeRun(name, f"tests.ecosystems.held:{held}", config)
+    await play_through_loss(run, tmp_path, server.start_again)
+    assert f"{config['url']} lost a session" in capfd.readouterr().err
 
 
 def _step(asked: str, number: int) -> str:

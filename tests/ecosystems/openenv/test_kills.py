@@ -6,7 +6,7 @@ import pytest
 from tests.ecosystems.killed_worker import TwoWorkers
 from tests.ecosystems.openenv.test_openenv import DIGITS, server
 from tests.ecosystems.real_server import RealServer
-from tests.ecosystems.whole_run import WholeRun, starting_again
+from tests.ecosystems.whole_run import WholeRun, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
@@ -16,6 +16,7 @@ from warren_schemas.episode import Generate
 __all__ = ["server"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 CLASS = "warren_env_worker.environments.openenv.environment:OpenEnv"
+HELD = "tests.ecosystems.held:HeldOpenEnv"
 
 
 @pytest.mark.shows("OpenEnv", "env worker killed")
@@ -37,9 +38,9 @@ async def test_a_killed_env_worker_costs_nothing(
 @pytest.mark.shows("OpenEnv", "evaluation", "foreign process killed")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
-    server: RealServer, tmp_path: Path
+    server: RealServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     config = {"url": f"{server.url}vault/", "tasks_of": "Vault", "patience_s": 120.0}
-    await WholeRun("openenv", CLASS, config, evaluation_split="test").play(
-        tmp_path, starting_again(server)
-    )
+    run = WholeRun("openenv", HELD, config, evaluation_split="test")
+    await play_through_loss(run, tmp_path, server.start_again)
+    assert f"{config['url']} lost a session" in capfd.readouterr().err

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.ecosystems.killed_worker import TwoWorkers
 from tests.ecosystems.ors.serving import IN_THE_CI, PACKAGES, call, serving
-from tests.ecosystems.whole_run import WholeRun, starting_again
+from tests.ecosystems.whole_run import WholeRun, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S, several_waits
 from tests.support.private_rabbit import PrivateRabbit
@@ -14,6 +14,7 @@ from warren_schemas.episode import Generate
 
 pytestmark = pytest.mark.server
 CLASS = "warren_env_worker.environments.ors.environment:Ors"
+HELD = "tests.ecosystems.held:HeldOrs"
 
 
 @several_waits
@@ -42,9 +43,10 @@ async def test_a_killed_env_worker_costs_nothing(
 @pytest.mark.shows("ORS client", "evaluation", "foreign process killed")
 @several_waits
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
-    package: str, tmp_path: Path
+    package: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serving(package, tmp_path) as server:
         config = {"url": server.url, "environment": "vault", "patience_s": PATIENCE_S}
-        whole = WholeRun("ors", CLASS, config, evaluation_split="test")
-        await whole.play(tmp_path, starting_again(server))
+        run = WholeRun("ors", HELD, config, evaluation_split="test")
+        await play_through_loss(run, tmp_path, server.start_again)
+    assert f"{server.url} lost the session of" in capfd.readouterr().err

@@ -80,6 +80,7 @@ class Listening(Package):
     """The package behind a fork server's socket."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__("listening", "none.py")
         self._path = path
 
     async def episode(self) -> Conversation:
