@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from tests.ecosystems.killed_worker import TwoWorkers
 from tests.ecosystems.verifiers.test_verifiers import CLASSES, TASKSETS, installed, of_both
-from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.ecosystems.whole_run import WholeRun, once_one_waits
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
+
+from warren_schemas.episode import Failed, FailureKind
 
 __all__ = ["installed"]
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
@@ -32,6 +34,13 @@ async def test_a_killed_env_worker_costs_no_episode(
 async def test_processes_that_are_killed_in_a_run_cost_no_group(
     tmp_path: Path, package: str
 ) -> None:
-    config = {"taskset": TASKSETS[package]}
-    run = WholeRun(package, CLASSES[package], config, attempts=3)
-    await run.play(tmp_path, kill_foreign_processes)
+    """Episodes of a group that are killed once the policy has spoken fail by name, and are begun once more."""
+    waiting = tmp_path / "waiting"
+    waiting.mkdir()
+    of_splits = {"train": {"waits_in": str(waiting)}, "test": {}}
+    config = {"taskset": TASKSETS[package], "split_arguments": of_splits}
+    run = WholeRun(package, CLASSES[package], config, evaluation_split="test", attempts=3)
+    played = await run.play(tmp_path, once_one_waits(waiting))
+    outcomes = [view.trajectory.outcome for view in played]
+    lost = {outcome.kind for outcome in outcomes if isinstance(outcome, Failed)}
+    assert lost == {FailureKind.NOT_REPLAYABLE}

@@ -1,10 +1,15 @@
-"""A taskset of verifiers' v1 API, as its users write one: two questions; `kaput` says what goes wrong."""
+"""A taskset of verifiers' v1 API, as its users write one: two questions; `kaput` says what goes wrong.
+
+Told a folder it waits there to be killed, once the policy has spoken: see `once_one_waits` in tests/ecosystems/whole_run.py.
+"""
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
 # (the package lies in an environment of its own)
 
+import asyncio
 import os
 import signal
+from pathlib import Path
 
 import verifiers.v1 as vf
 
@@ -14,12 +19,14 @@ __all__ = ["TwoQuestions", "TwoQuestionsEnv"]
 class Data(vf.TaskData):
     second: str
     kaput: str
+    waits_in: str
 
 
 class Config(vf.TasksetConfig):
     n: int = 3
     second: str = "and {}?"
     kaput: str = ""
+    waits_in: str = ""
     named: bool = False
 
 
@@ -45,6 +52,7 @@ class TwoQuestions(vf.Taskset[Question, Config]):
                 system_prompt="guess:",
                 second=second,
                 kaput=self.config.kaput,
+                waits_in=self.config.waits_in,
             )
             if self.config.kaput == "load":
                 raise RuntimeError("the tasks are kaput")
@@ -59,4 +67,13 @@ class TwoQuestionsEnv(vf.SingleAgentEnv):
             await interaction.turn()
             if task.data.kaput == "process":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if task.data.waits_in and is_to_be_killed(task.data.waits_in):
+                await asyncio.Event().wait()
             await interaction.turn(task.data.second)
+
+
+def is_to_be_killed(folder: str) -> bool:
+    if Path(folder, "go-on").exists():
+        return False
+    Path(folder, str(os.getpid())).touch()
+    return True
