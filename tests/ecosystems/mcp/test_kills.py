@@ -7,6 +7,7 @@ import pytest
 from tests.ecosystems.killed_worker import TwoWorkers
 from tests.ecosystems.mcp.serving import (
     CLASS,
+    STDIO,
     call,
     http,
     installed,
@@ -15,10 +16,11 @@ from tests.ecosystems.mcp.serving import (
     servers,
 )
 from tests.ecosystems.real_server import RealServer
-from tests.ecosystems.whole_run import WholeRun, play_through_loss
+from tests.ecosystems.whole_run import WholeRun, fork_servers, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
+from tests.support.processes import children, kill_and_wait
 from tests.support.question_files import write_lines
 
 from warren_schemas.episode import Generate
@@ -58,16 +60,28 @@ def of_run(folder: Path, of_server: dict[str, Any]) -> WholeRun:
     return WholeRun("mcp", HELD, config, [{"kind": "function", "function": REWARD}])
 
 
+def kill_programs() -> None:
+    """Servers that are programs: children of the episodes' processes."""
+    episodes = [pid for server in fork_servers() for pid in children(server)]
+    programs = [pid for episode in episodes for pid in children(episode)]
+    assert programs
+    kill_and_wait(programs)
+
+
 @not_in_ci
 @pytest.mark.shows("MCP", "evaluation", "foreign process killed")
 @several_waits
+@pytest.mark.parametrize("kind", ["sessions", "stdio"])
 async def test_a_server_that_is_killed_in_a_run_costs_no_group(
-    tmp_path: Path, servers: dict[str, RealServer], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, servers: dict[str, RealServer], capfd: pytest.CaptureFixture[str], kind: str
 ) -> None:
     """With its sessions, whose second call must be their second again."""
-    of_server = http(servers["sessions"], sessions=True)
-    run = of_run(tmp_path, of_server)
-    played = await play_through_loss(run, tmp_path, servers["sessions"].start_again)
+    if kind == "stdio":
+        run, kill = of_run(tmp_path, STDIO), kill_programs
+    else:
+        of_server = http(servers[kind], sessions=True)
+        run, kill = of_run(tmp_path, of_server), servers[kind].start_again
+    played = await play_through_loss(run, tmp_path, kill)
     second = {view.trajectory.transcript.messages[-2].content for view in played}
     assert second == {"2 in the basket"}
     assert "a process of mcp was lost" in capfd.readouterr().err

@@ -3,10 +3,13 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from tests.ecosystems.mcp.serving import (
     CLASS,
+    PROGRAM,
+    PYTHON,
     STDIO,
     call,
     episode,
@@ -88,6 +91,18 @@ async def test_an_env_worker_that_dies_leaves_no_server_behind_and_another_goes_
                 await until_dead(pid)
         async with hosting(CLASS) as other:
             assert texts(await player.moved_to(other).step(put)) == ["2 in the basket"]
+
+
+@not_in_ci
+@pytest.mark.shows("MCP", "foreign process killed")
+async def test_a_program_that_is_killed_as_it_starts_is_started_again(
+    host: Host, questions: str, tmp_path: Path
+) -> None:
+    killed_once = f'test -e {tmp_path}/was || {{ touch {tmp_path}/was; kill -9 $$; }}; exec "$@"'
+    command = ["/bin/sh", "-c", killed_once, "sh", PYTHON, PROGRAM, "stdio"]
+    player = episode(host, questions, {"kind": "stdio", "command": command})
+    assert (await told(player, call("price", article="tea")))[-1] == ["3"]
+    assert (tmp_path / "was").exists()
 
 
 def _fork_server() -> int:

@@ -31,6 +31,8 @@ MAX_RESULT_BYTES = 3 << 20
 MAX_PAGES = 100
 MAX_LOSSES = 3
 """In one call."""
+MAX_STARTS = 3
+"""Of a program."""
 BUSY, NOT_THERE, NO_SESSION = (429, 503), (502, 504), 404
 CLOSED, TIMED_OUT, INVALID, INTERNAL, UNREADABLE = -32000, -32001, -32600, -32603, -32700
 NOT_OF_TOOLS = (CLOSED, TIMED_OUT, INVALID, INTERNAL, UNREADABLE)
@@ -68,6 +70,7 @@ class Server:
         self._client: Any = None
         self._left = asyncio.Event()
         self._holding: asyncio.Task[None] | None = None
+        self._n_failed_starts = 0
 
     async def opened(self) -> dict[str, Any]:
         await self._open()
@@ -106,8 +109,14 @@ class Server:
         try:
             self._client = await ready
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - whatever the client makes of it
-            may_pass = self._transport and self._status in (None, *BUSY, *NOT_THERE)
-            raise (Busy() if may_pass else self._failed()) from None
+            raise (Busy() if self._may_pass() else self._failed()) from None
+
+    def _may_pass(self) -> bool:
+        """A program may have been killed as it started, so it is started again a few times."""
+        if self._transport is not None:
+            return self._status in (None, *BUSY, *NOT_THERE)
+        self._n_failed_starts += 1
+        return self._n_failed_starts < MAX_STARTS
 
     async def _hold(self, ready: "asyncio.Future[Any]") -> None:
         """One task, as the client wants to be entered and left by."""
