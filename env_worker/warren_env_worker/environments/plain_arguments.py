@@ -1,7 +1,7 @@
 """Arguments of a config that go to code of a foreign package.
 
-Invariant: those of a split hold in a split that there is, and where there are any, each split but `train` has its own: a misspelt name
-would play other tasks than were meant, in silence.
+Invariant: where some hold for one split alone, each split that is played, but `train`, has its own: a misspelt name would
+play other tasks than were meant, in silence.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,6 @@ from pydantic import JsonValue
 
 from warren.environment import ConfigError
 from warren_env_worker.permissions.permissions import current
-
-SPLITS = ("train", "validation", "test")
 
 
 class Arguments:
@@ -22,13 +20,8 @@ class Arguments:
         given: Mapping[str, JsonValue] | None,
         of_split: Mapping[str, Mapping[str, JsonValue]] | None,
     ) -> None:
-        """Raises `ConfigError`."""
         self._given = given or {}
         self._of_split = of_split or {}
-        if unknown := self._of_split.keys() - set(SPLITS):
-            raise ConfigError(
-                f"split_arguments.{min(unknown)}: expected a split, one of {', '.join(SPLITS)}"
-            )
 
     @property
     def every(self) -> list[Mapping[str, JsonValue]]:
@@ -38,7 +31,8 @@ class Arguments:
         """Raises `ConfigError`."""
         if self._of_split and split != "train" and split not in self._of_split:
             raise ConfigError(
-                f"split_arguments: none hold for the split {split}, which is played; add {split}: {{}} where it has no others"
+                f"split_arguments holds for {', '.join(self._of_split)}, and {split} is played; correct the name, or"
+                f" add {split}: {{}} where that has no others"
             )
         return {**self._given, **self._of_split.get(split, {})}
 
