@@ -25,6 +25,8 @@ class Conversation:
         self._reader = reader
         self._writer = writer
         self._has_begun = False
+        self.is_asking = False
+        """Nothing else can be asked until the answer is there."""
 
     @classmethod
     async def opened(cls, path: str) -> "Conversation":
@@ -36,7 +38,7 @@ class Conversation:
 
     async def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         """Raises `ProcessLost`."""
-        is_answered = False
+        self.is_asking, is_answered = True, False
         try:
             answer = {} if self._has_begun else await self._next_line()
             self._has_begun = True
@@ -48,6 +50,7 @@ class Conversation:
         except (OSError, ValueError) as error:
             raise ProcessLost("the process of its package died") from error
         finally:
+            self.is_asking = False
             if not is_answered:
                 self.close()
 

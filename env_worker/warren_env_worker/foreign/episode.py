@@ -42,9 +42,9 @@ class ForeignEpisode:
         return await self._last_answer()
 
     async def leave(self, asked: object) -> None:
-        """Closes after a last request, for a program that has something to give back."""
+        """Closes after a last request, for a program that has something to give back; at once where it is still in a step."""
         try:
-            if self._conversation is not None:
+            if self._conversation is not None and not self._conversation.is_asking:
                 async with asyncio.timeout(LEAVE_S):
                     await self._conversation.ask({"step": asked})
         except (ProcessLost, TimeoutError):

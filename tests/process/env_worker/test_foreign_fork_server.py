@@ -1,6 +1,7 @@
 """The fork server of a foreign package, with a program that needs no package."""
 
 import asyncio
+import os
 import resource
 import sys
 from collections.abc import AsyncGenerator
@@ -102,6 +103,20 @@ async def test_an_episode_that_is_left_is_asked_for_the_last_time_where_it_lives
         await dead.leave(str(never))
         await alive.leave(str(left))
     assert left.exists()
+    assert not never.exists()
+
+
+async def test_an_episode_that_is_left_in_a_step_is_not_asked_again(tmp_path: Path) -> None:
+    path, never, waits = tmp_path / "socket", tmp_path / "never", tmp_path / "waits"
+    os.mkfifo(waits)  # nobody reads it: the step doesn't end
+    async with fork_server(path):
+        episode = ForeignEpisode(Listening(path), {})
+        await episode.begin()
+        step = asyncio.create_task(episode.step(str(waits)))
+        await asyncio.sleep(0)
+        await episode.leave(str(never))
+        step.cancel()
+        await asyncio.wait({step})
     assert not never.exists()
 
 
