@@ -3,10 +3,8 @@
 It is trained and evaluated to its end: no group is lost, and what an episode got before and after is a reward of a whole episode.
 """
 
-import contextlib
 import json
 import os
-import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from tests.ecosystems.held import GO_ON, HELD_IN, WENT_ON
 from tests.support.brokers import eventually
 from tests.support.hosting import child_pids
 from tests.support.one_process import in_process, tiny_site
-from tests.support.processes import children
+from tests.support.processes import children, kill_and_wait
 
 import warren
 from warren_broker.port import Broker
@@ -151,27 +149,22 @@ async def play_through_loss(
     return played
 
 
-async def kill_foreign_processes(_: warren.Run) -> None:
-    """Those of the first live episodes, and those that they were forked from."""
-
-    async def are_playing() -> bool:
-        return any(children(server) for server in fork_servers())
-
-    await eventually(are_playing)
-    for server in fork_servers():
-        for pid in [*children(server), server]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+def kill_foreign_processes() -> None:
+    """Fork servers, and the processes of the live episodes that they forked."""
+    servers = fork_servers()
+    episodes = [pid for server in servers for pid in children(server)]
+    assert episodes
+    kill_and_wait([*servers, *episodes])
 
 
 def once_one_waits(folder: Path) -> Kill:
-    """The same, once an episode is in its middle: foreign code in it leaves a file in this folder, and waits to be killed unless
-    `GO_ON` is there."""
+    """Kills foreign processes once an episode is in its middle: foreign code in it leaves a file in this folder, and waits to be
+    killed unless `GO_ON` is there."""
 
-    async def kill(run: warren.Run) -> None:
+    async def kill(_: warren.Run) -> None:
         await _until_one_waits(folder)
         (folder / GO_ON).touch()  # before, so that none that begins later waits
-        await kill_foreign_processes(run)
+        kill_foreign_processes()
 
     return kill
 

@@ -6,13 +6,14 @@ import pytest
 from tests.ecosystems.alfworld.installed import CLASS, home
 from tests.ecosystems.alfworld.test_alfworld import played, ways
 from tests.ecosystems.killed_worker import TwoWorkers
-from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes, play_through_loss
 from tests.support.hosting import hosting
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 __all__ = ["home"]
+HELD = "tests.ecosystems.held:HeldAlfWorld"
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
@@ -29,7 +30,10 @@ async def test_a_killed_env_worker_costs_nothing(
 
 @pytest.mark.shows("ALFWorld", "evaluation", "foreign process killed")
 @several_waits
-async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
+async def test_processes_that_are_killed_in_a_run_cost_no_group(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     games = {"games": 2, "task_types": ["look_at_obj_in_light"]}
-    run = WholeRun("alfworld", CLASS, games, evaluation_split="valid_unseen")
-    await run.play(tmp_path, kill_foreign_processes)
+    run = WholeRun("alfworld", HELD, games, evaluation_split="valid_unseen")
+    await play_through_loss(run, tmp_path, kill_foreign_processes)
+    assert "a process of alfworld was lost" in capfd.readouterr().err

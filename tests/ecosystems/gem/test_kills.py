@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from tests.ecosystems.gem.test_gem import CLASS, GUESSES, NUMBER, installed
 from tests.ecosystems.killed_worker import TwoWorkers
-from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 __all__ = ["installed"]
+HELD = "tests.ecosystems.held:HeldGem"
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 CONFIG = {"env": NUMBER, "arguments": {"max_turns": 50}}
 
@@ -26,5 +27,9 @@ async def test_a_killed_env_worker_costs_nothing(
 
 @pytest.mark.shows("GEM", "evaluation", "foreign process killed")
 @several_waits
-async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
-    await WholeRun("gem", CLASS, CONFIG).play(tmp_path, kill_foreign_processes)
+async def test_processes_that_are_killed_in_a_run_cost_no_group(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = WholeRun("gem", HELD, CONFIG)
+    await play_through_loss(run, tmp_path, kill_foreign_processes)
+    assert "a process of gem was lost" in capfd.readouterr().err

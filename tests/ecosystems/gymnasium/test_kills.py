@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from tests.ecosystems.gymnasium.test_gymnasium import CLASS, LAKE, TO_THE_GOAL, installed
 from tests.ecosystems.killed_worker import TwoWorkers
-from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes, play_through_loss
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 __all__ = ["installed"]
 ANEW = {"template": "{history}\n{observation}", "history": 1, "invalid": {"reward": -1.0}}
+HELD = "tests.ecosystems.held:HeldGymnasium"
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
@@ -29,6 +30,8 @@ async def test_a_killed_env_worker_costs_nothing(
 @pytest.mark.parametrize("config", [LAKE, LAKE | {"text": ANEW}])
 @several_waits
 async def test_processes_that_are_killed_in_a_run_cost_no_group(
-    config: dict[str, Any], tmp_path: Path
+    config: dict[str, Any], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    await WholeRun("gymnasium", CLASS, config).play(tmp_path, kill_foreign_processes)
+    run = WholeRun("gymnasium", HELD, config)
+    await play_through_loss(run, tmp_path, kill_foreign_processes)
+    assert "a process of gymnasium was lost" in capfd.readouterr().err

@@ -53,10 +53,11 @@ async def test_a_killed_process_of_inspect_is_a_failure_by_its_name() -> None:
 
 @pytest.mark.shows("Inspect", "evaluation", "foreign process killed: begun once more", "retries")
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
-    """A sample that is killed once the policy has spoken fails by name, and is begun once more."""
+    """Samples of a group that are killed once the policy has spoken fail by name, and are begun once more."""
     waiting = tmp_path / "waiting"
     waiting.mkdir()
-    task = {"task": f"{TASKS}@even_or_odd", "arguments": {"waits_in": str(waiting)}}
-    run = WholeRun("inspect_ai", CLASS, task, attempts=3)
+    of_splits = {"train": {"waits_in": str(waiting)}, "test": {}}
+    config = {"task": f"{TASKS}@even_or_odd", "split_arguments": of_splits}
+    run = WholeRun("inspect_ai", CLASS, config, evaluation_split="test", attempts=3)
     played = await run.play(tmp_path, once_one_waits(waiting))
     assert any(isinstance(view.trajectory.outcome, Failed) for view in played)

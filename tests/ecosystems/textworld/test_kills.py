@@ -12,13 +12,14 @@ from tests.ecosystems.textworld.test_textworld import (
     shown,
     way_to_win,
 )
-from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes
+from tests.ecosystems.whole_run import WholeRun, kill_foreign_processes, play_through_loss
 from tests.support.hosting import hosting
 from tests.support.interacting import spec
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 
 __all__ = ["home"]
+HELD = "tests.ecosystems.held:HeldTextWorld"
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
@@ -35,7 +36,10 @@ async def test_a_killed_env_worker_costs_nothing(
 
 @pytest.mark.shows("TextWorld", "evaluation", "foreign process killed")
 @several_waits
-async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
+async def test_processes_that_are_killed_in_a_run_cost_no_group(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     coins = {"challenge": "tw-coin_collector", "settings": {"level": 1}, "games": 2}
-    run = WholeRun("textworld", CLASS, coins, evaluation_split="test")
-    await run.play(tmp_path, kill_foreign_processes)
+    run = WholeRun("textworld", HELD, coins, evaluation_split="test")
+    await play_through_loss(run, tmp_path, kill_foreign_processes)
+    assert "a process of textworld was lost" in capfd.readouterr().err

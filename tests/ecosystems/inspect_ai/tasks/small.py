@@ -126,7 +126,7 @@ def even():
 
 
 @solver
-def waits_to_be_killed(folder: str):
+def waits_to_be_killed(folder: str | None):
     """Once the policy has spoken: see `once_one_waits` in tests/ecosystems/whole_run.py."""
 
     async def solve(state, generate):
@@ -137,15 +137,15 @@ def waits_to_be_killed(folder: str):
     return solve
 
 
-def is_to_be_killed(folder: str) -> bool:
-    if Path(folder, "go-on").exists():
+def is_to_be_killed(folder: str | None) -> bool:
+    if folder is None or Path(folder, "go-on").exists():
         return False
     Path(folder, str(os.getpid())).touch()
     return True
 
 
 @task
-def even_or_odd(waits_in: str):
+def even_or_odd(waits_in: str | None = None):
     samples = [Sample(f"even or odd: {n}", id=str(n)) for n in range(0, 8, 2)]
     solvers = [generate(), waits_to_be_killed(waits_in)]
     return Task(dataset=samples, solver=solvers, scorer=even())
