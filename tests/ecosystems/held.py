@@ -63,7 +63,8 @@ def held(of: type[EnvT], *first: str) -> type[EnvT]:
             assert isinstance(answered, Awaitable)
             return await answered
 
-    return cast(type[EnvT], type(f"Held{of.__name__}", (of,), {"n_steps": 0, "step": step}))
+    made = {"__module__": __name__, "n_steps": 0, "step": step}
+    return cast(type[EnvT], type(f"Held{of.__name__}", (of,), made))
 
 
 _COUNT = call("increment_counter", count=1)
