@@ -8,12 +8,11 @@ A call is told to the environment in the words in which a policy makes it: so wh
 repeated anywhere.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from warren_env_worker.host.protocol import Description, Message, Observed
-from warren_schemas.chat.tool_formats import MAX_CALL_CHARS, Tool, tools_prompt
+from warren_schemas.chat.tool_formats import MAX_CALL_CHARS, Tool, tools_prompt, write_call
 from warren_schemas.config import ToolFormat
 from warren_schemas.text.explain import nearest
 
@@ -67,11 +66,11 @@ class Toolbox:
             return _words(self._spoken, given)
         if name not in self._own:
             raise CallRefused(_unknown(name, [*self._own, self._spoken.name]), "not_found")
-        call = json.dumps({"name": name, "arguments": given}, ensure_ascii=False)
+        call = write_call(name, given, FORM)
         if len(call) > MAX_CALL_CHARS:
             what = f"{name}: a call has at most {MAX_CALL_CHARS} characters"
             raise CallRefused(what, "input_validation")
-        return f"<tool_call>\n{call}\n</tool_call>"
+        return call
 
     def is_refused(self, shown: Observed, before: dict[str, float]) -> bool:
         """Whether the environment did not understand the call. Such episodes go on."""
