@@ -11,7 +11,7 @@ from tests.support.patience import PATIENCE_S
 from warren.environment import Context
 from warren_env_worker.environments.ors.environment import Ors
 
-pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
 async def begun(url: str) -> Ors:

@@ -8,7 +8,7 @@ from tests.ecosystems.installing import install
 from tests.ecosystems.ors_server.serving import ROOT, client_program, ors_server
 from tests.support.hosting import hosting
 
-pytestmark = [pytest.mark.ecosystem, pytest.mark.server]
+pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 
 
 @pytest.fixture(autouse=True)
