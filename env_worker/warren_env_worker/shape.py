@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from warren_schemas.control import EnvironmentShape
+from warren_schemas.text.python_source import syntax_tree
 
 _ROOT = "Env"
 """A base class of this name has no constructor of its own."""
@@ -23,7 +24,7 @@ def shape_of(name: str, reference: str) -> EnvironmentShape:
     """The shape of the class at `module:Class`, which is hosted under this name."""
     module, _, class_name = reference.partition(":")
     try:
-        tree = ast.parse(_source(module))
+        tree = syntax_tree(_source(module))
     except (OSError, SyntaxError, ValueError, LookupError):
         return EnvironmentShape(name=name)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}

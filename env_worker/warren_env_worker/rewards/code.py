@@ -18,6 +18,7 @@ from warren_env_worker.rewards.function import MAX_REASON_CHARS, finite, offered
 from warren_env_worker.rewards.scored import RewardFailed, Scored
 from warren_env_worker.sandbox.shared import sandboxes_of
 from warren_schemas.config import CodeReward
+from warren_schemas.text.python_source import syntax_tree
 
 NAME = "reward"
 
@@ -60,7 +61,7 @@ def _sandbox(limit_s: float | None) -> SandboxSettings:
 
 def _found(code: str) -> ast.FunctionDef:
     try:
-        tree = ast.parse(code)
+        tree = syntax_tree(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ConfigError(f"code is no Python: {error}") from error
     found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == NAME]
