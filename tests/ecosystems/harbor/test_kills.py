@@ -78,11 +78,12 @@ async def test_a_killed_process_of_harbor_is_a_failure_by_its_name(tmp_path: Pat
 
 @pytest.mark.shows("Harbor", "evaluation", "foreign process killed: begun once more", "retries")
 async def test_processes_that_are_killed_in_a_run_cost_no_group(tmp_path: Path) -> None:
-    """A trial that is killed once the policy has spoken fails by name, and is begun once more."""
-    folder = write_task(tmp_path / "tasks", instruction="even or odd: 4", tests=EVEN)
+    """Trials of a group that are killed once the policy has spoken fail by name, and are begun once more."""
     waiting = tmp_path / "waiting"
     waiting.mkdir()
-    agent = {"agent": "one_word:OneWord", "agent_config": {"waits_in": str(waiting)}}
-    run = WholeRun("harbor", CLASS, {"path": str(folder), **agent}, attempts=3)
+    for split, more in (("train", f"; wait in {waiting}"), ("test", "")):
+        write_task(tmp_path / "tasks" / split, instruction=f"even or odd: 4{more}", tests=EVEN)
+    config = {"path": str(tmp_path / "tasks" / "{split}"), "agent": "one_word:OneWord"}
+    run = WholeRun("harbor", CLASS, config, evaluation_split="test", attempts=3)
     played = await run.play(tmp_path, once_one_waits(waiting))
     assert any(isinstance(view.trajectory.outcome, Failed) for view in played)

@@ -1,6 +1,7 @@
 """An agent for Harbor's trials that writes what the policy says into a file: for a model that calls no tools.
 
-Told a folder it waits there to be killed, once the policy has spoken: see `once_one_waits` in tests/ecosystems/whole_run.py.
+Where the task says "wait in FOLDER" it waits there to be killed, once the policy has spoken: see `once_one_waits` in
+tests/ecosystems/whole_run.py.
 """
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false
@@ -17,10 +18,6 @@ from harbor.agents.base import BaseAgent
 
 
 class OneWord(BaseAgent):
-    def __init__(self, *given: Any, waits_in: str | None = None, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.waits_in = waits_in
-
     @staticmethod
     def name() -> str:
         return "one-word"
@@ -38,12 +35,14 @@ class OneWord(BaseAgent):
             messages = [{"role": "user", "content": instruction}]
             answer = await client.chat.completions.create(model="policy", messages=messages)
         said = answer.choices[0].message.content or ""
-        if self._is_to_be_killed():
+        if is_to_be_killed(instruction):
             await asyncio.Event().wait()
         await environment.exec(f"printf %s {shlex.quote(said)} > /app/answer.txt")
 
-    def _is_to_be_killed(self) -> bool:
-        if self.waits_in is None or Path(self.waits_in, "go-on").exists():
-            return False
-        Path(self.waits_in, str(os.getpid())).touch()
-        return True
+
+def is_to_be_killed(instruction: str) -> bool:
+    folder = instruction.partition("wait in ")[2].strip()
+    if not folder or Path(folder, "go-on").exists():
+        return False
+    Path(folder, str(os.getpid())).touch()
+    return True
