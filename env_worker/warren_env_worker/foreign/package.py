@@ -29,8 +29,8 @@ class StartFailed(Exception):
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(
-            f"{name} could not be started: {why}. What it printed is in the env worker's log and in"
-            f" ~/.warren/logs/environments there; warren env install {name} installs it anew"
+            f"{name} could not be started: {why}. What it printed is in the env worker's log and in logs/environments"
+            f" of its home ($WARREN_HOME, or else ~/.warren); warren env install {name} installs it anew"
         )
 
 

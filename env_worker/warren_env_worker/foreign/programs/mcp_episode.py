@@ -70,7 +70,7 @@ class Server:
         self._client: Any = None
         self._left = asyncio.Event()
         self._holding: asyncio.Task[None] | None = None
-        self._n_failed_starts = 0
+        self._n_starts = 0
 
     async def opened(self) -> dict[str, Any]:
         await self._open()
@@ -106,17 +106,18 @@ class Server:
         self._left = asyncio.Event()
         ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._holding = asyncio.create_task(self._hold(ready))
+        self._n_starts += 1
         try:
             self._client = await ready
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - whatever the client makes of it
             raise (Busy() if self._may_pass() else self._failed()) from None
+        self._n_starts = 0
 
     def _may_pass(self) -> bool:
         """A program may have been killed as it started, so it is started again a few times."""
         if self._transport is not None:
             return self._status in (None, *BUSY, *NOT_THERE)
-        self._n_failed_starts += 1
-        return self._n_failed_starts < MAX_STARTS
+        return self._n_starts < MAX_STARTS
 
     async def _hold(self, ready: "asyncio.Future[Any]") -> None:
         """One task, as the client wants to be entered and left by."""
