@@ -25,7 +25,7 @@ def shape_of(name: str, reference: str) -> EnvironmentShape:
     module, _, class_name = reference.partition(":")
     try:
         tree = syntax_tree(_source(module))
-    except (OSError, SyntaxError, ValueError, LookupError):
+    except (OSError, SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return EnvironmentShape(name=name)
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = classes.get(class_name)

@@ -34,6 +34,8 @@ def test_splits_that_are_written_out() -> None:
         ("@dataclass\nclass E(Env):\n    a: int = 1", None),
         ("E = make()", None),
         ("class E(:", None),
+        pytest.param(f"x = {'+'.join('1' * 100_000)}\nclass E(Env): pass", None, id="deep tree"),
+        pytest.param(f"x = {'-' * 100_000}1\nclass E(Env): pass", None, id="deep for the parser"),
     ],
 )
 def test_what_can_not_be_told_is_left_open(
