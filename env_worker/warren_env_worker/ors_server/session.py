@@ -1,8 +1,8 @@
 """One session: a task, its episode from the beginning, and the calls of its tools in turn.
 
 Invariants: a call runs once, whatever becomes of the connection that brought it, and is found again by its
-number for `LINGER_S` after its end. Calls run one after the other, in the order in which they came. Of a
-session whose episode failed, every call fails with the same reason.
+number for `LINGER_S` after its end, as long as it is among the last `MAX_CALLS`. Calls run one after the other, in
+the order in which they came. Of a session whose episode failed, every call fails with the same reason.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ STARTING_S = 25.0
 """How long a request waits for the environment's beginning; then the client asks again."""
 LINGER_S = 60.0
 MAX_CALLS = 64
-"""Calls that run, wait or linger in one session."""
+"""Calls of one session that are known: those that run or wait, and the last of those that ended."""
 
 Answer = dict[str, object]
 ResultT = TypeVar("ResultT")
@@ -65,8 +65,7 @@ class Session:
     async def call(self, name: str, given: dict[str, Any]) -> str:
         """Begin a call; its number. Raises `OrsError`."""
         await self._begun()
-        if len(self._calls) >= MAX_CALLS:
-            raise OrsError(429, f"{MAX_CALLS} calls of this session run or are kept; wait for them")
+        self._make_room()
         number = new_id("call")
         work = _kept(self._in_turn(name, given))
         task = self._calls[number] = self._group.create_task(work, name=f"ORS call {number}")
@@ -113,6 +112,15 @@ class Session:
         if self.toolbox.is_refused(shown, before):
             return _refusal("\n".join(text for _, text, *_ in shown.messages), "input_validation")
         return {"ok": True, "output": output(shown)}
+
+    def _make_room(self) -> None:
+        """For one more call, in the place of the oldest that ended. Raises `OrsError`."""
+        if len(self._calls) < MAX_CALLS:
+            return
+        ended = next((number for number, task in self._calls.items() if task.done()), None)
+        if ended is None:
+            raise OrsError(429, f"{MAX_CALLS} calls of this session run or wait; wait for one")
+        del self._calls[ended]
 
     def _linger(self, number: str) -> None:
         self.touch()

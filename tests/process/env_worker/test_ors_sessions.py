@@ -10,6 +10,7 @@ from tests.support.forked_hosts import hosting
 from warren_env_worker.ors_server.bodies import Create
 from warren_env_worker.ors_server.catalogue import Catalogue
 from warren_env_worker.ors_server.errors import OrsError
+from warren_env_worker.ors_server.session import MAX_CALLS
 from warren_env_worker.ors_server.sessions import Sessions
 from warren_env_worker.ors_server.settings import Served
 
@@ -17,9 +18,11 @@ TASK = Create(split="train", index=0)
 
 
 @asynccontextmanager
-async def serving(max_sessions: int, capacity: int) -> AsyncGenerator[Sessions]:
+async def serving(
+    max_sessions: int, capacity: int, *, n_turns: int = 1
+) -> AsyncGenerator[Sessions]:
     async with hosting("Letters") as host, asyncio.TaskGroup() as group:
-        served = {"letters": Served(config={"n_turns": 1})}
+        served = {"letters": Served(config={"n_turns": n_turns})}
         catalogue = Catalogue({"letters": host}, served, seed=0, capacity=capacity)
         sessions = Sessions(catalogue, group, idle_s=900.0, max_sessions=max_sessions)
         yield sessions
@@ -84,3 +87,34 @@ async def test_sessions_are_bounded_and_those_that_are_over_make_room() -> None:
             await sessions.get("two", "letters")
         for number in ("one", "three", "four"):
             sessions.require(number)
+
+
+async def test_a_session_takes_more_calls_than_it_keeps_and_forgets_the_oldest() -> None:
+    n_calls = MAX_CALLS + 6
+    async with serving(max_sessions=1, capacity=1, n_turns=n_calls) as sessions:
+        await sessions.create("one", TASK, "letters")
+        session = await sessions.get("one", "letters")
+        numbers: list[str] = []
+        for _ in range(n_calls):
+            numbers.append(await session.call("act", {"action": "a"}))
+            call = session.running(numbers[-1])
+            assert call is not None
+            assert isinstance(await call, dict)
+        assert not session.is_live
+        assert [n for n in numbers if session.running(n) is not None] == numbers[-MAX_CALLS:]
+
+
+async def test_calls_that_run_or_wait_are_not_forgotten_for_another() -> None:
+    async with serving(max_sessions=1, capacity=1, n_turns=MAX_CALLS) as sessions:
+        await sessions.create("one", TASK, "letters")
+        session = await sessions.get("one", "letters")
+        await session.opening()
+        at_once = [session.call("act", {"action": "a"}) for _ in range(MAX_CALLS + 1)]
+        *numbers, refused = await asyncio.gather(*at_once, return_exceptions=True)
+        assert isinstance(refused, OrsError)
+        assert refused.status == 429
+        assert "64 calls of this session run or wait" in refused.detail
+        calls = [session.running(str(number)) for number in numbers]
+        for call in calls:
+            assert call is not None
+            assert isinstance(await call, dict)
