@@ -12,9 +12,9 @@ def blocks_of(messages: Iterable[Message]) -> list[Block]:
 
 
 def conversation(messages: Sequence[Message]) -> list[dict[str, object]]:
-    """With roles; there is none for a tool before the first call."""
+    """With the roles of ORS, where results of tools are the user's."""
     return [
-        {"role": "system" if m[0] == "system" else "user", "blocks": _blocks(m), "detail": None}
+        {"role": "user" if m[0] == "tool" else m[0], "blocks": _blocks(m), "detail": None}
         for m in messages
     ]
 

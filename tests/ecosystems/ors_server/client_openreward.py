@@ -28,6 +28,7 @@ def main() -> dict[str, Any]:
         messages = session.get_messages()
         seen["roles"] = [message.role for message in messages]
         seen["system"] = messages[0].blocks[0].text
+        seen["quoted"] = messages[2].blocks[0].text
         looked = session.call_tool("look", {"place": 0})
         seen["looked"] = [looked.blocks[0].text[0], looked.reward, looked.finished]
         ended = session.call_terminal_tool("1003")

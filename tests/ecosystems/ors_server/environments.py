@@ -10,7 +10,7 @@ PNG = bytes.fromhex("89504e470d0a1a0a") + b"picture"
 
 
 class Vault(ToolEnv[str]):
-    """Tasks of its own, two tools, a system prompt and an image."""
+    """Tasks of its own, two tools, a system prompt, an image, and words that an assistant said."""
 
     name = "vault"
     splits = ("train", "test")
@@ -28,7 +28,11 @@ class Vault(ToolEnv[str]):
     def reset(self, task: str, ctx: Context) -> list[ChatMessage]:
         self.code = task
         images = (Image.of(PNG),)
-        return [ChatMessage(role="user", content="Four digits.", images=images)]
+        return [
+            ChatMessage(role="user", content="Four digits.", images=images),
+            ChatMessage(role="assistant", content="May I look?", is_quoted=True),
+            ChatMessage(role="user", content="You may."),
+        ]
 
     @tool
     def look(self, place: int) -> StepResult:

@@ -56,7 +56,7 @@ def test_the_client_of_ors_sdk(server: OrsServer) -> None:
         "n": 20,
         "ids": ["code-1003", "code-1004"],
         "tools": ["kaput", "look", "answer"],
-        "prompt": ["text", "image", "text"],
+        "prompt": ["text", "image", "text", "text", "text"],
         "looked": ["3", 0.1, False],
         "refused": "Error: look: place: expected a whole number, got 'x'",
         "ended": [1.0, True],
