@@ -58,8 +58,7 @@ def wanted(op: Asking, extra: dict[str, Any] | None = None) -> Wanted:
             asked = Asked(name=op.name, ttl_s=op.ttl_s, metadata=op.metadata, extra=extra)
             return Wanted(PublishPolicy(), asked)
         case SkipAsked():
-            body = Refused(reason=op.reason, spoils_gradient=op.spoils_gradient)
-            return Wanted(body, Asked(extra=extra))
+            return Wanted(_refused(op), Asked(begins_window=op.begins_window, extra=extra))
         case LoadStateAsked():
             return load(op.checkpoint, optimizer=op.optimizer, extra=extra)
 
@@ -70,6 +69,12 @@ def load(checkpoint: str, *, optimizer: bool, extra: dict[str, Any] | None = Non
     if "/" in checkpoint:
         return Wanted(body, Asked(extra=extra), checkpoint)
     return Wanted(body, Asked(name=checkpoint, extra=extra))
+
+
+def _refused(op: SkipAsked) -> Refused:
+    return Refused(
+        reason=op.reason, spoils_gradient=op.spoils_gradient, begins_window=op.begins_window
+    )
 
 
 def _loss_op(op: ForwardAsked | ForwardBackwardAsked) -> OpBody:

@@ -114,8 +114,7 @@ class Datum(Frozen):
     logprobs: Logprobs | None = None
     """Policy losses: the logprob with which the sampler chose each token; 0 for the prompt."""
     mask: Mask | None = None
-    """1 where a token counts. Left out: where it has a weight; of policy losses where it has an advantage or a
-    logprob."""
+    """1 where a token counts. Left out: where it has a weight; of policy losses an advantage or a logprob."""
 
 
 class LossFields(Frozen):
@@ -177,6 +176,8 @@ class SkipAsked(Frozen):
     reason: Annotated[str, Field(max_length=4096)]
     spoils_gradient: bool = False
     """It stands for a `forward_backward`: the next `optim_step` fails too."""
+    begins_window: bool = False
+    """It stands for an `optim_step`: the gradient so far is dropped, as where a step fails in the trainer."""
 
 
 Asking = Annotated[

@@ -59,6 +59,7 @@ from warren_schemas.http.trainable import (
     LoadStateAsked,
     PublishAsked,
     SaveStateAsked,
+    SkipAsked,
 )
 from warren_schemas.ids import MessageId, RunId, WorkerId
 from warren_schemas.metrics.registry import find
@@ -738,6 +739,19 @@ def test_a_window_that_is_given_up_is_in_no_step(world: World) -> None:
     [step] = world.steps()
     assert step.metrics["policy/sequences"] == 0.0
     assert "policy/loss" not in step.metrics
+
+
+def test_a_window_whose_step_is_refused_is_in_no_step(world: World) -> None:
+    world.metrics = told_of_update(3.0, 4.0, 1.0)
+    other = wanted(SkipAsked(reason="another optimizer", begins_window=True))
+    for asked in (asked_update(2), other, asked_update(1), optim_step()):
+        world.ask(asked)
+    world.turn()
+    world.answer()
+    assert [body.begins_window for _, body in world.log() if isinstance(body, Refused)] == [True]
+    [step] = world.steps()
+    assert step.metrics["policy/sequences"] == 1.0
+    assert step.metrics["policy/loss"] == 3.0
 
 
 def test_a_mean_of_no_tokens_is_left_out(world: World) -> None:

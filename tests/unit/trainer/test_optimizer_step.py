@@ -30,7 +30,7 @@ from warren_gpu_worker.trainer.child.engine import Engine
 from warren_gpu_worker.trainer.training.trainable_model import TrainableModel
 from warren_schemas.config import CrossEntropyLoss, LoraUpdate
 from warren_schemas.ids import ModelId
-from warren_schemas.training import ModelSpec, OptimStep
+from warren_schemas.training import ModelSpec, OptimStep, Refused
 
 
 def model_of(engine: Engine, model: ModelId = MODEL) -> TrainableModel:
@@ -126,6 +126,24 @@ def test_a_failed_forward_backward_fails_the_step_of_its_window_only(
     apply_all(clean, [good, optim_step()])
     outcomes = apply_all(engine, [good, optim_step()], first=5)
     assert done(outcomes[1]).version == 1
+    assert weights_of(engine) == weights_of(clean)
+
+
+@pytest.mark.parametrize("seed_of_bad", [None, 1])
+def test_a_step_that_was_refused_begins_a_window_like_one_that_failed(
+    base_folder: Path, tmp_path: Path, seed_of_bad: int | None
+) -> None:
+    """Neither the gradient of its window nor a failure in it reaches the next step."""
+    engine = opened(engine_for(base_folder, tmp_path), LORA)
+    good = forward_backward(random_batch(2))
+    lost = good if seed_of_bad is None else forward_backward(random_batch(seed_of_bad, (1, 1)))
+    refused = Refused(reason="an optimizer dimuon is not offered here", begins_window=True)
+    outcomes = apply_all(engine, [lost, refused, good, optim_step()])
+    assert "dimuon" in failed(outcomes[1])
+    assert done(outcomes[3]).version == 1
+
+    clean = opened(engine_for(base_folder, tmp_path), LORA)
+    apply_all(clean, [good, optim_step()])
     assert weights_of(engine) == weights_of(clean)
 
 

@@ -25,7 +25,7 @@ from warren_gateway.tinker.sessions import NoSuchSession
 from warren_schemas.http.trainable import Asking, SkipAsked
 from warren_schemas.text.explain import explain
 from warren_schemas.tinker.answers import Future
-from warren_schemas.tinker.requests import OpAsked
+from warren_schemas.tinker.requests import OpAsked, OptimStepAsked
 from warren_schemas.training import PublishPolicy
 
 MOST_CHARS = 4096
@@ -53,7 +53,8 @@ def read_as(takes: OpAsked, kind: type[ReadT]) -> ReadT:
 
 
 def skipped(error: ValidationError, kind: type[BaseModel]) -> SkipAsked:
-    return SkipAsked(reason="; ".join(explain(error, kind))[:MOST_CHARS])
+    reason = "; ".join(explain(error, kind))[:MOST_CHARS]
+    return SkipAsked(reason=reason, begins_window=kind is OptimStepAsked)
 
 
 async def submitted(

@@ -109,7 +109,7 @@ def _step(takes: OptimStepAsked) -> tuple[Asking, Noted]:
     if adam is None:
         kind = "of another type" if other is None else other.type
         reason = f"an optimizer {kind} is not offered here; AdamW is (adam_params)"
-        return SkipAsked(reason=reason), noted
+        return SkipAsked(reason=reason, begins_window=True), noted
     op = OptimStep(
         learning_rate=adam.learning_rate,
         beta1=adam.beta1,

@@ -20,7 +20,7 @@ def note(state: CoordinatorState, answer: OpResult, taken: Taken | None) -> None
     state.client.noted_op = answer.number
     kind = None if taken is None else taken.kind
     if isinstance(answer.outcome, OpFailed):
-        if kind == "optim_step":
+        if kind == "optim_step" or (taken is not None and taken.asked.begins_window):
             state.client.window = Window()
     elif kind == "load_state":  # the gradient is the checkpoint's now
         state.client.window = Window()

@@ -35,6 +35,8 @@ class Asked(BaseModel):
     """Of a `LoadState`: the URL of another model's checkpoint, which stays until it is loaded."""
     opens_sampler: bool = False
     """Of a `PublishPolicy`: whoever fetches its outcome opens a sampler that stays at this version."""
+    begins_window: bool = False
+    """It stands for an optimizer step that can't be taken, and the metrics of its window are in no step."""
     lengths: list[int] = Field(default_factory=list[int])
     """Of the sequences of a batch, for whoever takes its logprobs apart."""
     extra: dict[str, Any] | None = None

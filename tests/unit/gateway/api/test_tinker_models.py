@@ -17,8 +17,10 @@ from warren_gateway.store.tables import RequestRow
 from warren_gateway.tinker.creating import weights_told
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.wire import messages
+from warren_schemas.codec.wire import decode
 from warren_schemas.control import WorkerRole
 from warren_schemas.http.trainable import MAX_DATA, CreateModel
+from warren_schemas.training import Op, OpBody, Refused
 
 BASE = "warren/tiny"
 
@@ -47,6 +49,14 @@ async def asked_for(gateway: Gateway) -> list[tuple[int | None, str]]:
         lambda session: list(session.exec(select(RequestRow).order_by(col(RequestRow.number))))
     )
     return [(row.sequence, row.kind) for row in rows]
+
+
+async def ops_of(gateway: Gateway) -> list[OpBody]:
+    rows = await gateway.store.transact(
+        lambda session: list(session.exec(select(RequestRow).order_by(col(RequestRow.number))))
+    )
+    ops = [item for row in rows if row.body is not None for item in decode(row.body).items]
+    return [op.body for op in ops if isinstance(op, Op)]
 
 
 async def test_ops_are_accepted_in_any_order_and_twice(
@@ -93,6 +103,24 @@ async def test_what_cant_be_done_takes_its_place_and_fails_there(
     assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4, 5)]
     await ann.post("optim_step", {"model_id": model, "seq_id": 1, "adam_params": {}}, status=400)
     await ann.train(b"\xff\xff\xff", status=400)
+
+
+async def test_a_step_that_is_refused_drops_the_gradient_before_it(
+    gateway: Gateway, ann: Wire, model: str
+) -> None:
+    steps: list[Json] = [
+        {"optimizer_params": {"type": "dimuon", "learning_rate": 1.0}},
+        {},
+        {"adam_params": {"beta1": 7.0}},
+        {"adam_params": {"learning_rate": "fast"}},
+    ]
+    for number, step in enumerate(steps, start=1):
+        await ann.post("optim_step", {"model_id": model, "seq_id": number, **step})
+    await ann.post("save_weights", {"model_id": model, "seq_id": 5, "path": "not a name"})
+    await ann.post("save_weights", {"model_id": model, "seq_id": 6, "paths": "s1"})
+    ops = await ops_of(gateway)
+    assert [op.begins_window for op in ops if isinstance(op, Refused)] == [True] * 4 + [False] * 2
+    assert not any(op.spoils_gradient for op in ops if isinstance(op, Refused))
 
 
 async def test_stable_reinforce_is_what_the_operator_says(
