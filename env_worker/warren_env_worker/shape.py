@@ -1,4 +1,4 @@
-"""An environment's config keys and splits, read from its source without running it.
+"""An environment's config keys and splits, and whether it has levels, read from its source without running it.
 
 Invariant: nothing is imported, so that a worker may announce what it would only start for the first
 episode; the source is read and not run. What can't be told so (a constructor that is inherited from
@@ -37,6 +37,7 @@ def shape_of(name: str, reference: str) -> EnvironmentShape:
         keys=arguments and _names(arguments),
         required=_required(arguments) if arguments else (),
         splits=_splits(found),
+        has_levels=_has_levels(found, classes),
     )
 
 
@@ -61,12 +62,16 @@ def _constructor(found: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> ast.a
     for node in found.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             return node.args if _is_open_to_reading(node, found) else None
-    bases = [_base_name(base) for base in found.bases]
-    if len(bases) != 1 or found.decorator_list:
-        return None
-    if bases[0] == _ROOT:
+    base = _only_base(found)
+    if base == _ROOT:
         return _NO_ARGUMENTS
-    return _constructor(classes[bases[0]], classes) if bases[0] in classes else None
+    return _constructor(classes[base], classes) if base in classes else None
+
+
+def _only_base(found: ast.ClassDef) -> str:
+    """The name of what it inherits all else from; empty where that can't be told."""
+    bases = [_base_name(base) for base in found.bases]
+    return "" if len(bases) != 1 or found.decorator_list else bases[0]
 
 
 def _is_open_to_reading(node: ast.FunctionDef, found: ast.ClassDef) -> bool:
@@ -93,10 +98,26 @@ def _required(arguments: ast.arguments) -> tuple[str, ...]:
 
 
 def _splits(found: ast.ClassDef) -> tuple[str, ...]:
+    value = _assigned(found, "splits")
+    elements = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+    return tuple(str(e.value) for e in elements if isinstance(e, ast.Constant))
+
+
+def _has_levels(found: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool | None:
+    """What its body says, or that of a base class in the same module; None where it can't be told."""
+    value = _assigned(found, "has_levels")
+    if value is not None:
+        return bool(value.value) if isinstance(value, ast.Constant) else None
+    base = _only_base(found)
+    if base == _ROOT:
+        return False
+    return _has_levels(classes[base], classes) if base in classes else None
+
+
+def _assigned(found: ast.ClassDef, name: str) -> ast.expr | None:
+    """What the body of a class assigns to this name."""
     for node in found.body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(t, ast.Name) and t.id == "splits" for t in targets):
-            value = getattr(node, "value", None)
-            elements = value.elts if isinstance(value, ast.Tuple | ast.List) else []
-            return tuple(str(e.value) for e in elements if isinstance(e, ast.Constant))
-    return ()
+        if any(isinstance(t, ast.Name) and t.id == name for t in targets):
+            return getattr(node, "value", None)
+    return None

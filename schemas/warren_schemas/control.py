@@ -47,6 +47,8 @@ class EnvironmentShape(Frozen):
     """Those without a default."""
     splits: tuple[str, ...] = ()
     """Splits that it has unless its config brings other data; empty where any name will do."""
+    has_levels: bool | None = None
+    """Its tasks can be of a given level; None where it is not known."""
 
 
 class Heartbeat(Item):

@@ -184,6 +184,8 @@ class Env(ABC, Generic[TaskT]):
     """None: `shared` for a class with `async` methods, else `process`."""
     sees_tokens: ClassVar[bool] = False
     """Whether `sampled` is set before each `step`."""
+    has_levels: ClassVar[bool] = False
+    """True if `reset` makes a task of the level `ctx.level`; a curriculum of levels is refused for other classes."""
     context: Context
     """What `reset` gets as well; set before it."""
     sampled: Sampled = Sampled()

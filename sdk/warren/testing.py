@@ -21,6 +21,7 @@ from typing import Any
 from warren.agents.endpoint import stop_endpoint
 from warren.environment import (
     ChatMessage,
+    ConfigError,
     Context,
     Env,
     EpisodeTranscript,
@@ -71,8 +72,13 @@ def play(
 ) -> Episode:
     """Play one episode to its end, or for `max_turns`; errors come through as they are raised.
 
-    Tasks are taken in the order in which `tasks(split)` gives them.
+    Tasks are taken in the order in which `tasks(split)` gives them. Raises `ConfigError` for a level where the class has
+    none, as a run would.
     """
+    if level is not None and not environment.has_levels:
+        raise ConfigError(
+            f"{type(environment).__name__} has no levels; a class whose reset() reads ctx.level says has_levels = True"
+        )
     ctx = replace(Context.derive(seed, split, index, member), level=level)
     return asyncio.run(_play(environment, policy, ctx, max_turns))
 

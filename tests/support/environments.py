@@ -58,6 +58,7 @@ class Levelled(Env):
     """Shows the level of its task."""
 
     name = "levelled"
+    has_levels = True
 
     def reset(self, task: None, ctx: Context) -> str:
         return f"level {ctx.level}"
@@ -71,6 +72,7 @@ class Steady(Env):
     other member of a group, and all others never."""
 
     name = "steady"
+    has_levels = True
 
     def reset(self, task: None, ctx: Context) -> str:
         assert ctx.level is not None

@@ -6,7 +6,7 @@ one, and else a call that begins the episode, by replay where that has had turns
 
 from warren_env_worker.host.backlog import Entry
 from warren_env_worker.host.protocol import Answer, Call, Description, Refused
-from warren_env_worker.host.refusal import Refusal
+from warren_env_worker.host.refusal import Refusal, config_refusal
 from warren_env_worker.host.request import Request
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
@@ -44,6 +44,12 @@ class Calls:
         sees_tokens = self._description.sees_tokens
         if request.slot in self.held:
             return request.live_call(number, sees_tokens=sees_tokens)
+        if (
+            request.begins
+            and request.spec.task.level is not None
+            and not self._description.has_levels
+        ):
+            raise _no_levels(request.spec.environment)
         if request.transcript is not None and not self._description.is_replayable:
             raise _not_replayable()
         return request.whole_call(number, self._policy, sees_tokens=sees_tokens)
@@ -66,6 +72,13 @@ class Calls:
     def wanted(self) -> list[Request]:
         """Those under way whose slots are still open, in the order in which they were made calls."""
         return [request for request in self.under_way.values() if request.slot in self.held]
+
+
+def _no_levels(name: str) -> Refusal:
+    return config_refusal(
+        f"curriculum: {name} has no levels, so one of levels would change nothing; leave it out, or take over: tasks"
+        " (a class whose reset() reads ctx.level says has_levels = True)"
+    )
 
 
 def _not_replayable() -> Refusal:

@@ -179,6 +179,8 @@ class Description:
     """That its class asks for, of an agent that is a program."""
     compares_groups: bool = False
     """It has a `score_group`."""
+    has_levels: bool = False
+    """Its tasks can be of a given level."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,13 @@ class Request:
     answer: Callable[[Answer], None]
 
     @property
+    def begins(self) -> bool:
+        """It makes a task, which no transcript holds yet."""
+        return self.transcript is None
+
+    @property
     def method(self) -> str:
-        return "reset()" if self.transcript is None else "step()"
+        return "reset()" if self.begins else "step()"
 
     is_cut: bool = False
     """The last action was."""
@@ -70,6 +75,10 @@ class GroupRequest(Request):
 
     group: str = ""
     """As of a `Call`."""
+
+    @property
+    def begins(self) -> bool:
+        return False
 
     @property
     def method(self) -> str:

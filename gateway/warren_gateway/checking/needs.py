@@ -1,4 +1,4 @@
-"""What a config needs of the workers that are online: models, environments, their keys and splits.
+"""What a config needs of the workers that are online: models, environments, their keys, splits and levels.
 
 Rule: a worker that is not online at all may yet come, so what only it could tell is a note and no
 mistake. What the workers that are there don't know is one: it is far more often a wrong name.
@@ -101,6 +101,9 @@ def _misfits_of_one(
         for key in shape.required:
             if key not in environment.config:
                 yield f"config.{key}: missing"
+    curriculum = environment.curriculum
+    if curriculum is not None and curriculum.over == "levels" and shape.has_levels is False:
+        yield f"curriculum: {environment.name} has no levels; leave it out, or take over: tasks"
     if not shape.splits or environment.config or environment.dataset:  # they bring other data
         return
     for key in splits:

@@ -20,7 +20,7 @@ from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.config import FunctionReward, GroupFunctionReward, OwnReward
 from warren_schemas.envelope import Envelope
-from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind
+from warren_schemas.episode import Completed, EpisodeEnded, Failed, FailureKind, TaskRef
 from warren_schemas.group_scoring import GroupRewards, MemberReward, ScoreGroup
 from warren_schemas.ids import EpisodeId, WorkerId
 from warren_schemas.operator_policy import TRUSTING
@@ -69,6 +69,12 @@ async def test_each_member_gets_what_its_environment_gave_it_beside_the_others(n
         for member, longer in ((0, 5.0), (2, 0.0), (3, 0.0))
     )
     assert [each.reward for each in twice] == [11.0, 1.0, 1.0]
+
+
+async def test_episodes_that_were_recorded_at_a_level_are_compared_without_it() -> None:
+    async with hosted("Compared") as worker:
+        given = await rewards(worker, asked("Compared"))
+        assert given == await rewards(worker, asked("Compared", task=TaskRef(index=0, level=1)))
 
 
 @pytest.mark.parametrize("name", ["Compared", "Awaited", "Together"])

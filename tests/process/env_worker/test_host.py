@@ -59,6 +59,15 @@ async def test_an_environment_is_told_of_which_level_its_task_is_to_be() -> None
             assert answer.messages[0][1] == f"level {level}"
 
 
+async def test_a_level_is_refused_where_the_environment_has_none() -> None:
+    async with hosting("Letters") as host:
+        answer = await refused(
+            Player(host, spec("letters", task=TaskRef(index=0, level=1))).reset()
+        )
+    assert (answer.kind, answer.is_retryable) == (FailureKind.ENVIRONMENT_CONFIG, False)
+    assert "curriculum: letters has no levels" in answer.reason
+
+
 async def test_members_of_a_group_start_alike_and_demonstrate_differently() -> None:
     async with hosting("Letters") as host:
         players = [Player(host, demonstration("letters", member)) for member in range(8)]

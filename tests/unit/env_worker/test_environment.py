@@ -85,6 +85,11 @@ def test_playing_stops_at_max_turns() -> None:
     assert len(play(Chat(), lambda _: "hello", max_turns=5).results) == 5
 
 
+def test_a_level_is_refused_where_there_are_none() -> None:
+    with pytest.raises(ConfigError, match="Echo has no levels"):
+        play(Echo(), lambda _: "a", level=1)
+
+
 def test_an_episode_that_fails_is_closed() -> None:
     closed = list[Env[Any]]()
 

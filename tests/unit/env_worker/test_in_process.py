@@ -17,7 +17,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.in_process import CLIENTS
 from warren_env_worker.host.startup import EnvironmentUnusable
 from warren_env_worker.output.log import MakeHearing, log_path, nobody
-from warren_schemas.episode import FailureKind
+from warren_schemas.episode import FailureKind, TaskRef
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
 CLIENT = "tests.support.clients:Client"
@@ -60,6 +60,14 @@ def test_what_is_played_here_is_ours_and_async() -> None:
         assert reference.startswith("warren_env_worker.environments.")
         environment = import_environment(reference)
         assert inspect.iscoroutinefunction(environment.step)
+
+
+async def test_a_level_is_refused_where_the_environment_has_none() -> None:
+    async with hosting() as host:
+        answer = await refused(Player(host, spec("client", task=TaskRef(index=0, level=1))).reset())
+        assert (answer.kind, answer.is_retryable) == (FailureKind.ENVIRONMENT_CONFIG, False)
+        assert "curriculum: client has no levels" in answer.reason
+        assert (await observed((await begun(host)).step("a"))).reward == 1.0
 
 
 async def test_an_episode_from_its_beginning_to_its_end() -> None:

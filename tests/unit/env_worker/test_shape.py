@@ -13,7 +13,8 @@ ENVIRONMENTS = "warren_env_worker.environments"
 
 def test_keys_with_and_without_a_default() -> None:
     guess = shape_of("guess", f"{ENVIRONMENTS}.guess:Guess")
-    assert guess == EnvironmentShape(name="guess", keys=("low", "high", "guesses"))
+    keys = ("low", "high", "guesses")
+    assert guess == EnvironmentShape(name="guess", keys=keys, has_levels=False)
     assert shape_of("math", f"{ENVIRONMENTS}.math:Math").required == ()
     ors = shape_of("ors", f"{ENVIRONMENTS}.ors.environment:Ors")
     assert ors.required == ("url", "environment")
@@ -21,6 +22,30 @@ def test_keys_with_and_without_a_default() -> None:
 
 def test_splits_that_are_written_out() -> None:
     assert shape_of("a", f"{ENVIRONMENTS}.arithmetic:Arithmetic").splits == ("train", "test")
+
+
+@pytest.mark.parametrize(
+    ("source", "has_levels"),
+    [
+        ("class E(Env): pass", False),
+        ("class E(Env[int]):\n    has_levels = True", True),
+        ("class E(Env):\n    has_levels: ClassVar[bool] = True", True),
+        ("class B(Env):\n    has_levels = True\nclass E(B): pass", True),
+        ("class B(Env):\n    has_levels = True\nclass E(B):\n    has_levels = False", False),
+        ("class E(Env):\n    has_levels = N > 1", None),
+        ("class E(Elsewhere): pass", None),
+    ],
+)
+def test_whether_there_are_levels(
+    source: str, has_levels: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "levelled_module.py").write_text(source)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert shape_of("e", "levelled_module:E").has_levels is has_levels
+
+
+def test_the_built_in_environment_with_levels() -> None:
+    assert shape_of("http", f"{ENVIRONMENTS}.http.environment:Http").has_levels
 
 
 @pytest.mark.parametrize(

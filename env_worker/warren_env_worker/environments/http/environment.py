@@ -38,6 +38,7 @@ EXACT_IN_JSON = 2**53
 class Http(Env[int | None]):
     name = "http"
     version = "1"
+    has_levels = True
     limits = Limits(reset_s=MAX_CALL_S, step_s=MAX_CALL_S, score_s=MAX_CALL_S)
 
     def __init__(

@@ -27,4 +27,5 @@ def describe(environment: type[Env[Any]]) -> Description:
         tools=environment.offered(),
         box=box_of(environment),
         compares_groups=environment.score_group is not Env.score_group,
+        has_levels=environment.has_levels,
     )

@@ -86,6 +86,21 @@ async def test_keys_and_splits_that_an_environment_does_not_have(gateway: Gatewa
     )
 
 
+async def test_a_curriculum_of_levels_is_for_environments_that_have_some(gateway: Gateway) -> None:
+    of_levels, of_tasks = {"n": 3}, {"n": 3, "over": "tasks"}
+
+    async def mistakes(has_levels: bool | None, curriculum: dict[str, Any]) -> tuple[str, ...]:
+        all_online(gateway, shapes=(SHAPE.model_copy(update={"has_levels": has_levels}),))
+        environment = {"name": "guess", "curriculum": curriculum}
+        return (await checked(gateway, environments=[environment])).mistakes
+
+    (told,) = await mistakes(False, of_levels)
+    assert told.startswith("environments.0.curriculum: guess has no levels")
+    assert not await mistakes(False, of_tasks)
+    assert not await mistakes(True, of_levels)
+    assert not await mistakes(None, of_levels), "env workers tell"
+
+
 async def test_an_environment_that_is_not_known_closer_is_a_note(gateway: Gateway) -> None:
     all_online(gateway, shapes=(EnvironmentShape(name="guess"),))
     found = await checked(gateway, environments=[{"name": "guess", "config": {"lo": 1}}])
