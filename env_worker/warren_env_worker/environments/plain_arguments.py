@@ -36,6 +36,19 @@ class Arguments:
             )
         return {**self._given, **self._of_split.get(split, {})}
 
+    def has_own(self, split: str) -> bool:
+        """Some that make its tasks others than those of `train`."""
+        return bool(self._of_split.get(split))
+
+    def require_told_apart(self, split: str) -> None:
+        """For tasks that only arguments tell apart: those of `train` are not played by another name unless the config says
+        so. Raises `ConfigError`."""
+        if split != "train" and split not in self._of_split:
+            raise ConfigError(
+                f"{split} has the same tasks as train, as nothing tells them apart; give split_arguments for it, or"
+                f" {split}: {{}} there to play these"
+            )
+
 
 def require_plain(arguments: Iterable[Mapping[str, JsonValue]]) -> None:
     """Under an operator's policy they hold nothing that could name code: numbers and texts alone. Raises `ConfigError`."""

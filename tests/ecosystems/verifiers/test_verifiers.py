@@ -256,7 +256,7 @@ async def test_a_taskset_that_is_none_and_wrong_arguments_are_refused(package: s
 
 
 async def test_a_taskset_is_loaded_to_count_its_tasks_and_for_no_episode() -> None:
-    made = {"taskset": "two_questions", "arguments": {"kaput": "load"}, "split": "train"}
+    made = {"taskset": "two_questions", "arguments": {"kaput": "load"}}
     conversation = await foreign_package("verifiers", "verifiers_episode.py").episode()
     assert await conversation.ask({"make": made}) == {}
     assert "the tasks are kaput" in (await conversation.ask({"step": None}))["error"]

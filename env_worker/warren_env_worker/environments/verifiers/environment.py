@@ -88,10 +88,15 @@ class Verifiers(AgentEnv[Question | int | None]):
         return played["reward"]
 
     def _program(self, split: str) -> tuple[Package, Mapping[str, object]]:
-        """And what makes the taskset there."""
+        """And what makes the taskset there. Raises `ConfigError`."""
         arguments = self.arguments.of(split)
-        made = {"taskset": self.taskset, "arguments": arguments, "split": split}
+        made = {"taskset": self.taskset, "arguments": arguments, **self.of_split(split)}
         return package(self.package, f"{self.package}_episode.py"), made
+
+    def of_split(self, split: str) -> Mapping[str, object]:
+        """What the program is told of the split. Raises `ConfigError`."""
+        self.arguments.require_told_apart(split)
+        return {}
 
 
 class VerifiersV0(Verifiers):
@@ -100,6 +105,9 @@ class VerifiersV0(Verifiers):
 
     def require_arguments(self, names: AbstractSet[str]) -> None:
         """They are what `load_environment` takes: none of them means anything to verifiers."""
+
+    def of_split(self, split: str) -> Mapping[str, object]:
+        return {"split": split, "is_made_for_it": self.arguments.has_own(split)}
 
 
 def _asked(task: Question | int | None, agent: Agent) -> dict[str, object]:

@@ -81,7 +81,7 @@ async def result_of(function: Any, routes: Any, connections: Any) -> Any:
 
 
 class Episode:
-    def make(self, taskset: str, arguments: dict[str, Any], split: str) -> None:
+    def make(self, taskset: str, arguments: dict[str, Any]) -> None:
         module: Any = types.ModuleType(HARNESS)
         module.Chat, module.__all__ = Chat, ["Chat"]
         sys.modules[HARNESS] = module
@@ -98,7 +98,7 @@ class Episode:
         return {}
 
     def step(self, asked: dict[str, Any] | None) -> dict[str, Any]:
-        """The whole episode; None: how many tasks it has, whatever the split, or None where they have no end, and their ids.
+        """The whole episode; None: how many tasks it has, or None where they have no end, and their ids.
 
         To list the tasks is to load all of them: no episode needs that.
         """

@@ -24,13 +24,14 @@ MAX_RETRIES = 3
 
 
 class Episode:
-    def make(self, taskset: str, arguments: dict[str, Any], split: str) -> None:
-        """The tasks are those of its `dataset` for `train`, and of its `eval_dataset` for another split."""
+    def make(
+        self, taskset: str, arguments: dict[str, Any], split: str, is_made_for_it: bool
+    ) -> None:
+        """`is_made_for_it`: the arguments are of this split alone."""
         self._env: Any = vf.load_environment(taskset, **arguments)
         if self._env.requires_group_rollouts:
             raise ValueError("it rewards whole groups, which is not played")
-        env = self._env
-        self._rows: Any = env.get_dataset() if split == "train" else env.get_eval_dataset()
+        self._rows: Any = rows_of(self._env, split, is_made_for_it=is_made_for_it)
 
     def begin(self) -> dict[str, Any]:
         return {}
@@ -53,6 +54,20 @@ class Episode:
             raise failures[0]
         metrics = {name: float(value) for name, value in played["metrics"].items()}
         return {"reward": float(played["reward"]), "metrics": metrics}
+
+
+def rows_of(env: Any, split: str, *, is_made_for_it: bool) -> Any:
+    """Its `dataset` for `train`, and its `eval_dataset` for another split. verifiers itself would give the rows of
+    `dataset` for a missing one: that is refused, unless arguments of the split have made them. Raises `ValueError`."""
+    rows = env.get_dataset() if split == "train" else env.build_eval_dataset()
+    if rows is None and is_made_for_it:
+        rows = env.get_dataset()
+    if rows is None:
+        raise ValueError(
+            f"it has a dataset, for train, and no eval_dataset, which {split} would play: make one in load_environment, or"
+            f" give split_arguments.{split} what loads other rows as its dataset"
+        )
+    return rows
 
 
 def note_failures(rubric: Any, failures: list[Exception]) -> None:

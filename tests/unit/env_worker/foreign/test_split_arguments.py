@@ -20,3 +20,16 @@ def test_a_split_that_is_played_and_has_none_is_told() -> None:
     ):
         arguments.of("test")
     assert Arguments(None, {"dev": {"level": 4}, "test": {}}).of("test") == {}
+
+
+def test_tasks_that_only_arguments_tell_apart_are_those_of_train_where_the_config_says_so() -> None:
+    unnamed, named = Arguments({"level": 3}, None), Arguments(None, {"test": {}})
+    with pytest.raises(ConfigError, match=r"^test has the same tasks as train.* test: {} there"):
+        unnamed.require_told_apart("test")
+    for arguments, split in ((unnamed, "train"), (named, "test")):
+        arguments.require_told_apart(split)
+
+
+def test_a_split_has_its_own_where_there_is_one_at_least() -> None:
+    arguments = Arguments({"level": 3}, {"test": {"level": 4}, "dev": {}})
+    assert [arguments.has_own(split) for split in ("train", "dev", "test")] == [False, False, True]
