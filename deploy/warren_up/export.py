@@ -47,11 +47,12 @@ def export(
     """
     from warren.display.output import make_output
     from warren.errors import ConfigurationError
+    from warren.version import install_extra
 
     if not adapter and find_spec("torch") is None:
         raise ConfigurationError(
             "Merging an adapter, and a model's tokenizer, need torch and transformers",
-            hint="Install them with: pip install 'warren-rl[gpu]'; or export with --adapter, or fetch"
+            hint=f"Install them with: {install_extra('gpu')}; or export with --adapter, or fetch"
             f" the files with: warren checkpoints download {run} --to {to}",
         )
     if to.exists():

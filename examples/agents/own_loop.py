@@ -1,7 +1,7 @@
 """A loop of one's own that plays the episodes of a run, as it would in a notebook: no class, and no worker to start.
 
     warren up                  # in one terminal
-    python own_loop.py         # in another; it needs `pip install 'warren-rl[env]' openai`
+    python own_loop.py         # in another; it needs `pip install '.[env]' openai`, in your clone of Warren
 
 The model is to answer with a digit or with a letter, as it is asked. It is one that `warren up` makes by itself, and says
 anything at first.

@@ -1,4 +1,4 @@
-"""`warren` where only the small install is: `pip install warren-rl`, without any extra.
+"""`warren` where only the small install is: `pip install .` in a clone, without any extra.
 
 Everything that an extra brings is hidden from the interpreter, so an import of it fails as it would there.
 """

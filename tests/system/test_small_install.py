@@ -1,4 +1,4 @@
-"""What works where only the small install is: `pip install warren-rl`, without any extra."""
+"""What works where only the small install is: `pip install .` in a clone, without any extra."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ async def test_runs_files_and_adapters(gateway: Gateway, tmp_path: Path) -> None
     assert code == 0, out
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == sorted(adapter)
     code, out = await told(gateway, tmp_path, "export", "last", "--to", "merged")
-    assert code == 2 and "warren-rl[gpu]" in out and "--adapter" in out
+    assert code == 2 and "pip install '.[gpu]'" in out and "--adapter" in out
 
 
 async def test_an_env_worker_of_ones_own(gateway: Gateway, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Puzzles of Reasoning Gym, which are generated and scored without any data: one turn each.
 
-Needs the package `reasoning-gym` (`pip install 'warren-rl[reasoning]'`), and is offered when asked for:
+Needs the package `reasoning-gym` (`pip install '.[reasoning]'` in your clone of Warren), and is offered when asked for:
 `--env warren_env_worker.environments.reasoning_gym:ReasoningGym`. The task follows from the
 seed, so no two tasks of a run are alike, and the split `test` has others than `train`.
 

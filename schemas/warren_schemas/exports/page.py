@@ -14,7 +14,7 @@ warren trajectories last --to trajectories.traces.jsonl       # OpenEnv's Traini
 ```
 
 One row for each episode, with the same columns in both forms (traces [have another](environments-openenv.md#trainingtraces)), which archives (`retention.archive`) have as well. JSON
-lines need nothing beyond the SDK; parquet needs `pyarrow` (`pip install 'warren-rl[parquet]'`). This page is written
+lines need nothing beyond the SDK; parquet needs `pyarrow` (`pip install '.[parquet]'` in your clone of Warren). This page is written
 from the columns (`python -m warren_schemas.exports.page`). What is written can be [replayed](replay.md#from-archives-and-exported-files).
 
 ```python

@@ -2,6 +2,8 @@
 
     algorithm.group_sise: unknown key; did you mean group_size?
     temperature: unknown key; did you mean sampling.temperature or evaluation.temperature?
+    limits.step_s: unknown key; step_s is set in the environment's class: limits = Limits(step_s=…)
+    model: expected keys and values, got 'warren/tiny'; write {base: warren/tiny}
     sampling.top_p: expected a number, got 'a'
     model.update.kind: expected 'full' or 'lora', got 'loraa'; did you mean lora?
 
@@ -20,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from warren_schemas.text.error_paths import is_place, locate, places_of
-from warren_schemas.text.literature import KEYS, meant_by
+from warren_schemas.text.literature import EPOCHS, OF_A_CLASS, meant_by, our_key
 
 MOST_TOLD = 30
 MOST_LOOKED_AT = 10_000
@@ -86,7 +88,7 @@ def _line(
         tags = locate(model, first["loc"]).tags
         sentence = f"missing; expected {_either(', '.join(map(repr, tags)))}" if tags else "missing"
     elif all(details["type"] in _EXPECTED for details in alternatives):
-        sentence = _expectation(alternatives)
+        sentence = _expectation(alternatives, model)
     else:  # what was found wrong in it says more than that it might have been of another type
         found = next(details for details in alternatives if details["type"] not in _EXPECTED)
         sentence = found["msg"].removeprefix("Value error, ")
@@ -98,8 +100,10 @@ def _line(
 def _meant(details: ErrorDetails, model: type[BaseModel] | None) -> str:
     *parents, key = details["loc"]
     known = locate(model, parents).keys
-    if (other := KEYS.get(str(key).lower())) is not None and is_place(model, other):
-        return f"; did you mean {other}?"
+    if key in OF_A_CLASS and is_place(model, "environments"):
+        return f"; {key} is set in the environment's class: limits = Limits({key}=…)"
+    if (other := our_key(parents, str(key).lower())) is not None and is_place(model, other):
+        return f"; did you mean {other}{' (counted in batches)' if key in EPOCHS else ''}?"
     near = nearest(str(key), known)
     elsewhere = list(places_of(model, str(key))) if model else []
     meant = [near] if near else elsewhere[:3]
@@ -108,13 +112,28 @@ def _meant(details: ErrorDetails, model: type[BaseModel] | None) -> str:
     return f"; valid keys: {', '.join(sorted(known))}" if known else ""
 
 
-def _expectation(alternatives: list[ErrorDetails]) -> str:
+def _expectation(alternatives: list[ErrorDetails], model: type[BaseModel] | None) -> str:
     expected = dict.fromkeys(_expected(details) for details in alternatives)
     given = _given(alternatives[0])
     choices = [choice for details in alternatives for choice in _choices(details)]
     near = nearest(given, choices) if isinstance(given, str) else None
-    hint = f"; did you mean {near}?" if near else ""
+    hint = f"; did you mean {near}?" if near else _written_out(alternatives[0], model)
     return f"expected {' or '.join(expected)}{_got(alternatives[0]['type'], given)}{hint}"
+
+
+def _written_out(details: ErrorDetails, model: type[BaseModel] | None) -> str:
+    """How to write a bare name, where it stands for a section that needs one key alone."""
+    kind, name = details["type"], details["input"]
+    sections = locate(model, details["loc"]).models
+    needed = [
+        key for each in sections for key, field in each.model_fields.items() if field.is_required()
+    ]
+    if not isinstance(name, str) or len(repr(name)) > _LONGEST_SHOWN or len(needed) != 1:
+        return ""
+    section = f"{{{needed[0]}: {name}}}"
+    if kind in ("list_type", "tuple_type"):
+        return f"; write [{section}]"
+    return f"; write {section}" if kind in ("model_attributes_type", "model_type") else ""
 
 
 def _expected(details: ErrorDetails) -> str:

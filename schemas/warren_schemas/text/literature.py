@@ -24,6 +24,7 @@ _MEANT = {
 }
 KEYS = {
     "warmup": "sft",
+    "optimizer.warmup": "optimizer.warmup_steps",
     "lr": "optimizer.learning_rate",
     "lr_warmup_steps": "optimizer.warmup_steps",
     "lr_scheduler_type": "optimizer.schedule",
@@ -41,6 +42,7 @@ KEYS = {
     "n_samples_per_prompt": "algorithm.group_size",
     "num_samples_per_prompt": "algorithm.group_size",
     "rollout_n": "algorithm.group_size",
+    "sampling.n": "algorithm.group_size",
     "batch_size": "algorithm.groups_per_step",
     "train_batch_size": "algorithm.groups_per_step",
     "rollout_batch_size": "algorithm.groups_per_step",
@@ -73,12 +75,28 @@ KEYS = {
     "save_steps": "checkpoint.every_steps",
     "save_total_limit": "checkpoint.keep_last",
 }
-"""What other trainers call a setting, and our key for it, where spelling does not lead there."""
+"""What other trainers call a setting, and our key for it, where spelling does not lead there. With its section where only
+that tells what it means."""
+EPOCHS = ("epochs", "num_epochs", "num_train_epochs")
+OF_A_CLASS = (
+    "reset_s", "step_s", "score_s", "load_s", "memory_mb", "episodes_per_process", "max_episodes", "observation_chars",
+)  # fmt: skip
+"""What an environment's class limits (`warren.environment.Limits`), and no config: a config has `limits` of its own."""
 _PLACES = ("algorithm", "loss", "advantage")
 
 
+def our_key(parents: Sequence[str | int], key: str) -> str | None:
+    """Our key for what other trainers call so."""
+    section = str(parents[-1]) if parents else ""
+    return KEYS.get(f"{section}.{key}") or KEYS.get(key)
+
+
 def meant_by(path: Sequence[str], given: object) -> str | None:
-    """What to write for an algorithm's name at this place; None where it is no such name."""
-    if not isinstance(given, str) or not any(key in path for key in _PLACES):
+    """What to write in place of a word at this place; None where nothing is known of it."""
+    if not isinstance(given, str):
+        return None
+    if "secrets" in path:
+        return "a secret's name has letters, digits and _ only, and begins with no digit"
+    if not any(key in path for key in _PLACES):
         return None
     return _MEANT.get(re.sub(r"[^a-z0-9+]", "", given.lower()))

@@ -22,6 +22,7 @@ from warren.errors import (
     NotFound,
     WarrenError,
 )
+from warren.version import IN_CLONE
 
 
 def guarded(command: Callable[[], object], tokens: Sequence[str]) -> int:
@@ -113,7 +114,7 @@ def _missing_package(error: BaseException) -> str | None:
 
 def _not_installed(package: str, tokens: Sequence[str]) -> WarrenError:
     command = tokens[0] if tokens else ""
-    install = install_command(command) or "pip install --force-reinstall warren-rl"
+    install = install_command(command) or f"pip install . {IN_CLONE}"
     return ConfigurationError(
         f"`warren {command}` needs the Python package {package}, which is not installed",
         hint=f"Install it with: {install}",

@@ -6,6 +6,8 @@ A command X (or X-worker) of ours needs the extra X; a command without an extra 
 
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, metadata
 
+from warren.version import install_extra
+
 GROUP = "warren.commands"
 RUN_GROUP = "warren.run_commands"
 """Of commands that `warren --help` shows beside those for runs."""
@@ -31,7 +33,7 @@ def plugins(group: str = GROUP) -> dict[str, EntryPoint]:
 def install_command(command: str) -> str | None:
     """What installs the packages that a command needs; None where it is not from a plugin."""
     if command in EXTRAS:
-        return f"pip install '{DISTRIBUTION}[{EXTRAS[command]}]'"
+        return install_extra(EXTRAS[command])
     points = {name.partition(" ")[0]: point for name, point in plugins().items()}
     if (point := points.get(command)) is None:
         return None
@@ -39,7 +41,7 @@ def install_command(command: str) -> str | None:
     if distribution != DISTRIBUTION:
         return f"pip install {distribution}"
     extra = command.removesuffix("-worker")
-    return f"pip install '{DISTRIBUTION}[{extra if extra in _extras() else 'all'}]'"
+    return install_extra(extra if extra in _extras() else "all")
 
 
 def _extras() -> list[str]:

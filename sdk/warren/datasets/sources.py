@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from warren.errors import ConfigurationError
+from warren.version import install_extra
 from warren_schemas.config.numbers import NAME_PATTERN
 from warren_schemas.datasets.rows import DatasetKind, WrongLine, checked, kind_of
 from warren_schemas.http import UploadedFile
@@ -146,7 +147,7 @@ def _parquet_lines(path: Path) -> Iterator[bytes]:
         parquet: Any = import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "Reading parquet takes pyarrow", hint="pip install 'warren-rl[parquet]'"
+            "Reading parquet takes pyarrow", hint=f"Install it with: {install_extra('parquet')}"
         ) from error
     try:
         with parquet.ParquetFile(path) as file:

@@ -31,6 +31,7 @@ from warren.episodes.sockets import PREFIX, folder_of, socket_path
 from warren.errors import ConfigurationError, RunCancelled, RunFailed
 from warren.run import Run
 from warren.settings import Settings
+from warren.version import install_extra
 
 TaskT = TypeVar("TaskT")
 
@@ -240,7 +241,7 @@ def _installed_host() -> Host:
     if not found:
         raise ConfigurationError(
             "Episodes are played by an env worker, which is not installed here",
-            hint="pip install 'warren-rl[env]'",
+            hint=f"Install one with: {install_extra('env')}",
         )
     return cast("Host", found[0].load())
 

@@ -94,9 +94,11 @@ class Context:
 
     def _offered(self, error: type[Exception]) -> HostServices:
         if self.host_services is None:
+            from warren.version import install_extra
+
             raise error(
                 "this episode has no sandbox or verifier: env workers provide them, and so does"
-                " warren.testing.play where it is installed (pip install 'warren-rl[env]')"
+                f" warren.testing.play where it is installed ({install_extra('env')})"
             )
         return self.host_services
 

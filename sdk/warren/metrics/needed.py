@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from warren.errors import ConfigurationError
+from warren.version import install_extra
 
 
 def require(package: str, purpose: str) -> None:
@@ -10,5 +11,5 @@ def require(package: str, purpose: str) -> None:
     if find_spec(package) is None:
         raise ConfigurationError(
             f"{purpose} needs the Python package {package}, which is not installed",
-            hint="Install it with: pip install 'warren-rl[notebook]'",
+            hint=f"Install it with: {install_extra('notebook')}",
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from warren.errors import ConfigurationError
+from warren.version import install_extra
 from warren_schemas.exports.files import JsonLinesFile, ParquetFile
 from warren_schemas.http import TrajectoryView
 from warren_schemas.traces.file import TRACES_ENDING, TracesFile
@@ -64,6 +65,6 @@ def writer_for(path: Path) -> "Callable[[Path], _File]":
     if find_spec("pyarrow") is None:
         raise ConfigurationError(
             f"Writing {path.name} needs the Python package pyarrow, which is not installed",
-            hint="Install it with: pip install 'warren-rl[parquet]'; or export to a .jsonl file.",
+            hint=f"Install it with: {install_extra('parquet')}; or export to a .jsonl file.",
         )
     return ParquetFile

@@ -30,7 +30,7 @@ def pair() -> Generator[tuple[socket.socket, socket.socket]]:
 
 def test_where_nothing_is_offered_the_context_says_so() -> None:
     context = Context.derive(1)
-    with pytest.raises(SandboxFailed, match=r"pip install 'warren-rl\[env\]'"):
+    with pytest.raises(SandboxFailed, match=r"pip install '\.\[env\]' in your clone"):
         context.python("1")
     with pytest.raises(SandboxFailed, match="no sandbox or verifier"):
         context.sandbox()

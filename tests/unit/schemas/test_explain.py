@@ -1,11 +1,13 @@
 """Errors read as sentences that name the place as it was written, the cause and the mend."""
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from tests.support.factories import make_config, make_spec
 
+from warren.environment import Limits
 from warren_schemas.config import TrainConfig
 from warren_schemas.config.train import MAX_ENVIRONMENTS
 from warren_schemas.openai import ChatRequest
@@ -18,7 +20,7 @@ from warren_schemas.text.explain import (
     mistakes,
     nearest,
 )
-from warren_schemas.text.literature import KEYS
+from warren_schemas.text.literature import KEYS, OF_A_CLASS
 
 
 def lines(**changes: Any) -> list[str]:
@@ -41,6 +43,41 @@ def test_a_name_of_another_trainer_is_answered_with_our_key() -> None:
     assert lines(optimizer={"lr": 0.1}) == [
         "optimizer.lr: unknown key; did you mean optimizer.learning_rate?"
     ]
+    assert lines(optimizer={"warmup": 20}) == [
+        "optimizer.warmup: unknown key; did you mean optimizer.warmup_steps?"
+    ]
+    assert lines(sampling={"n": 8}) == [
+        "sampling.n: unknown key; did you mean algorithm.group_size?"
+    ]
+    assert lines(epochs=3) == [
+        "epochs: unknown key; did you mean limits.steps (counted in batches)?"
+    ]
+
+
+def test_limits_of_a_class_are_not_those_of_a_config() -> None:
+    assert lines(limits={"step_s": 100}) == [
+        "limits.step_s: unknown key; step_s is set in the environment's class: limits = Limits(step_s=…)"
+    ]
+    assert set(OF_A_CLASS) == {field.name for field in fields(Limits)}
+
+
+def test_a_bare_name_is_answered_with_how_it_is_written() -> None:
+    assert lines(environments=["guess"]) == [
+        "environments.0: expected keys and values, got 'guess'; write {name: guess}"
+    ]
+    assert lines(environments="guess") == [
+        "environments: expected a list, got 'guess'; write [{name: guess}]"
+    ]
+    assert lines(model="warren/tiny") == [
+        "model: expected keys and values, got 'warren/tiny'; write {base: warren/tiny}"
+    ]
+
+
+def test_a_secrets_name_is_described_in_words() -> None:
+    (line,) = lines(secrets=["openai-key"])
+    assert line.endswith(
+        "; a secret's name has letters, digits and _ only, and begins with no digit"
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +127,7 @@ def test_an_unknown_key_is_answered_with_the_nearest_or_with_all(
     ("changes", "line"),
     [
         ({"model": {}}, "model.base: missing"),
-        ({"model": "tiny"}, "model: expected keys and values, got 'tiny'"),
+        ({"model": "tiny"}, "model: expected keys and values, got 'tiny'; write {base: tiny}"),
         (
             {"model": BASE | {"update": {"rank": 8}}},
             "model.update.kind: missing; expected 'full' or 'lora'",
@@ -107,7 +144,10 @@ def test_an_unknown_key_is_answered_with_the_nearest_or_with_all(
             {"model": BASE | {"update": {"kind": "lora", "targets": ["q", 5]}}},
             "model.update.targets.1: expected text, got 5 (quotes make it text)",
         ),
-        ({"environments": "guess"}, "environments: expected a list, got 'guess'"),
+        (
+            {"environments": "guess"},
+            "environments: expected a list, got 'guess'; write [{name: guess}]",
+        ),
         (
             {"environments": []},
             (
@@ -221,7 +261,10 @@ def test_a_list_is_read_up_to_its_first_bad_entry() -> None:
     assert lines(environments=[{"name": "a"}, {"nam": "b"}, {"nam": "c"}], secrets=["1", "2"]) == [
         "environments.1.name: missing",
         "environments.1.nam: unknown key; did you mean name?",
-        "secrets.0: expected text that matches ^[A-Za-z_][A-Za-z0-9_]{0,127}$",
+        (
+            "secrets.0: expected text that matches ^[A-Za-z_][A-Za-z0-9_]{0,127}$; a secret's name"
+            " has letters, digits and _ only, and begins with no digit"
+        ),
     ]
     many = [{"name": "guess"}] * (MAX_ENVIRONMENTS + 1)
     assert lines(environments=many) == ["environments: expected 256 or fewer entries, got 257"]

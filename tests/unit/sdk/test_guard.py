@@ -69,7 +69,7 @@ def test_a_missing_package_names_the_extra(capsys: pytest.CaptureFixture[str]) -
     assert failing(missing) == codes.USAGE
     err = capsys.readouterr().err
     assert "no_such" in err
-    assert "pip install 'warren-rl[gateway]'" in err
+    assert "pip install '.[gateway]' in your clone" in err
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_missing_package_names_the_extra(capsys: pytest.CaptureFixture[str]) -
     [("gateway", "gateway"), ("gpu-worker", "gpu"), ("env-worker", "env"), ("up", "all")],
 )
 def test_extras_of_the_programs(command: str, extra: str) -> None:
-    assert install_command(command) == f"pip install 'warren-rl[{extra}]'"
+    assert install_command(command) == f"pip install '.[{extra}]' in your clone of Warren"
 
 
 def test_the_sdks_own_commands_need_no_extra() -> None:

@@ -35,5 +35,5 @@ def test_without_the_package_it_says_what_to_install(
     package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(warren.ConfigurationError, match=r"warren-rl\[notebook\]"):
+    with pytest.raises(warren.ConfigurationError, match=r"pip install '\.\[notebook\]'"):
         as_dataframe(ROWS) if package == "pandas" else plot_rows(ROWS, "guess")

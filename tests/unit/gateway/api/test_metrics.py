@@ -209,7 +209,7 @@ async def test_tensorboard_needs_runs_and_its_package(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(warren.ConfigurationError) as refused:
         tensorboard.tensorboard("last")
-    assert "pip install 'warren-rl[tensorboard]'" in str(refused.value)
+    assert "pip install '.[tensorboard]' in your clone" in str(refused.value)
 
 
 def option(gateway: Gateway) -> GatewayOption:

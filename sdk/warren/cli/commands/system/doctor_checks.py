@@ -14,7 +14,7 @@ from warren.client import Client, connect
 from warren.display.words import counted
 from warren.errors import ConfigurationError, GatewayError, GatewayUnreachable, WarrenError
 from warren.settings import warren_home
-from warren.version import __version__
+from warren.version import IN_CLONE, __version__, install_extra
 
 MIN_PYTHON = (3, 11)
 MIN_FREE_GIB = 5.0
@@ -69,7 +69,7 @@ def _extras() -> list[Check]:
 def _extra(extra: str, module: str) -> Check:
     if importlib.util.find_spec(module) is not None:
         return Check(f"[{extra}]", Level.OK, "installed")
-    command = f"pip install 'warren-rl[{extra}]', if this machine should run that part"
+    command = f"{install_extra(extra)}, if this machine should run that part"
     return Check(f"[{extra}]", Level.NOTE, "not installed", command)
 
 
@@ -108,7 +108,7 @@ async def _reachable(client: Client) -> Check:
     found = f"{client.settings.url}: {health.status}, broker {health.broker}, store {health.store}"
     if health.version == __version__:
         return Check("gateway", Level.OK, found)
-    mend = f"The gateway is version {health.version}: pip install warren-rl=={health.version}"
+    mend = f"The gateway is version {health.version}: check that out {IN_CLONE}, and pip install ."
     return Check("gateway", Level.NOTE, found, mend)
 
 
@@ -164,7 +164,7 @@ async def _torch() -> Check:
     try:
         version("torch")
     except PackageNotFoundError:
-        mend = "Only GPU workers need it: pip install 'warren-rl[gpu]'"
+        mend = f"Only GPU workers need it: {install_extra('gpu')}"
         return Check("torch", Level.NOTE, "not installed", mend)
     return await _within(TORCH_S, _ask_torch())
 
