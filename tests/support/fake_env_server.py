@@ -39,6 +39,8 @@ class FakeEnvServer:
     """What counts begin with: another one is another game."""
     forgets_turns: bool = False
     """It plays a turn that comes twice, twice."""
+    judges_anew: bool = False
+    """It judges an episode whenever a score is asked for, and each time otherwise."""
     asked: list[tuple[str, str, Any]] = field(default_factory=list[tuple[str, str, Any]])
     """Method, path and body."""
     keys: set[str | None] = field(default_factory=set[str | None])
@@ -46,6 +48,7 @@ class FakeEnvServer:
         default_factory=dict[str, list[dict[str, Any]]]
     )
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    n_judged: int = 0
     n_ran: int = 0
     """Actions that had an effect."""
     has_run: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,7 +77,8 @@ class FakeEnvServer:
             case ("POST", "episodes", key, "steps") if key in self.episodes:
                 return self._fail(request) or self._step(request, key, body)
             case ("POST", "episodes", key, "score") if key in self.episodes:
-                return web.json_response({"reward": {"length": 0.25, "style": 0.5}})
+                self.n_judged += self.judges_anew
+                return web.json_response({"reward": {"length": 0.25, "style": 0.5 + self.n_judged}})
             case ("DELETE", "episodes", key):
                 self.episodes.pop(key, None)
                 return web.json_response({})

@@ -14,9 +14,11 @@ from warren_env_worker.check.finding import Finding, bad, good, unknown
 from warren_env_worker.environments.http.answers import (
     BEGUN,
     DESCRIPTION,
+    SCORED,
     STEPPED,
     Begun,
     Description,
+    Scored,
     Stepped,
     digest,
 )
@@ -53,6 +55,7 @@ class Looks:
         looks: list[tuple[str, Callable[[], Awaitable[Finding | None]]]] = [
             ("an episode that begins twice is the same", self._begins_twice),
             ("a turn that comes twice is answered as before", self._steps_twice),
+            ("a score that is asked for twice is the same", self._scores_twice),
             ("a lost episode can be played anew", self._replays),
             ("an unknown episode is 404", self._knows_none),
             ("an episode may be deleted twice", self._deletes_twice),
@@ -95,6 +98,22 @@ class Looks:
             )
         return None
 
+    async def _scores_twice(self) -> Finding | None:
+        """As of an episode that ends, or that a run cuts after so many turns."""
+        what = "a score that is asked for twice is the same"
+        begun = await self._begin("score")
+        if begun.scores:
+            await self._turns("score")
+            first, again = await self._score("score"), await self._score("score")
+        else:
+            first = again = None
+        await self._delete("score")
+        if first != again:
+            return bad(
+                what, "the second one differs; keep the score of an episode with its answers"
+            )
+        return None if begun.scores else good(what, "none is asked for")
+
     async def _replays(self) -> Finding | None:
         what = "a lost episode can be played anew"
         first, again = await self._played("first"), await self._played("again")
@@ -123,14 +142,18 @@ class Looks:
 
     async def _played(self, name: str) -> list[str]:
         begun = await self._begin(name)
-        digests = [digest(begun)]
-        for turn in range(1, _MOST_TURNS + 1):
-            stepped = await self._step(name, turn)
-            digests.append(digest(stepped))
-            if stepped.done or stepped.truncated:
-                break
+        stepped = await self._turns(name)
         await self._delete(name)
-        return digests
+        return [digest(answer) for answer in (begun, *stepped)]
+
+    async def _turns(self, name: str) -> list[Stepped]:
+        """To the end of its episode, or as many as are looked at."""
+        answers = list[Stepped]()
+        for turn in range(1, _MOST_TURNS + 1):
+            answers.append(await self._step(name, turn))
+            if answers[-1].done or answers[-1].truncated:
+                break
+        return answers
 
     async def _begin(self, name: str) -> Begun:
         body = {
@@ -145,6 +168,9 @@ class Looks:
     async def _step(self, name: str, turn: int) -> Stepped:
         body = {"turn": turn, "action": _ACTION}
         return await self.server.ask(STEPPED, "POST", f"{self._episode(name)}/steps", body)
+
+    async def _score(self, name: str) -> Scored:
+        return await self.server.ask(SCORED, "POST", f"{self._episode(name)}/score", {})
 
     async def _delete(self, name: str) -> None:
         try:

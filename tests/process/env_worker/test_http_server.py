@@ -53,7 +53,7 @@ async def test_it_keeps_to_the_protocol() -> None:
         server = EnvServer(TRUSTED.service(url, None), patience_s=PATIENCE_S, answer_s=PATIENCE_S)
         found = [each async for each in Looks(server, {"n_turns": 2}, "train").findings()]
         await server.close()
-    assert len(found) == 7
+    assert len(found) == 8
     assert all(each.mark is Mark.GOOD for each in found), found
 
 

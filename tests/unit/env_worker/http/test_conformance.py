@@ -30,7 +30,19 @@ async def test_a_server_that_keeps_to_it_passes_without_a_word_in_the_log(
     findings = await findings_of(FakeEnvServer())
     assert [record for record in caplog.records if record.name.startswith("warren")] == []
     assert wrong(findings) == []
-    assert len(findings) == 7
+    assert len(findings) == 8
+    (of_score,) = [finding for finding in findings if "score" in finding.what]
+    assert of_score.told == "none is asked for"
+
+
+async def test_a_score_is_asked_for_twice_once_the_episode_is_over() -> None:
+    server = FakeEnvServer(begun={"scores": True})
+    findings = await findings_of(server)
+    assert wrong(findings) == []
+    (of_score,) = [finding for finding in findings if "score" in finding.what]
+    assert of_score.told == ""
+    last = [path.rpartition("/")[2] for _, path, _ in server.asked if "-score" in path][-6:]
+    assert last[:-1] == ["steps", "steps", "steps", "score", "score"]
 
 
 async def test_each_check_has_episodes_of_its_own() -> None:
@@ -48,6 +60,7 @@ async def test_each_check_has_episodes_of_its_own() -> None:
         ({"description": {"protocol": "mine", "name": "x", "splits": {"train": 1}}}, "train", "describes itself: "),
         ({}, "test", "test is not among train, endless; give --split"),
         ({"forgets_turns": True}, "train", "turn 1 was played twice"),
+        ({"begun": {"scores": True}, "judges_anew": True}, "train", "asked for twice is the same: the second one differs"),
         ({"stepped": {"bonus": 1}}, "train", "bonus: Extra inputs are not permitted"),
     ],
 )  # fmt: skip
