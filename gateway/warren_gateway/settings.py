@@ -93,6 +93,9 @@ class GatewayOptions(Frozen):
     """Most MiB of such a part, unpacked: the clients cut no sequence."""
     tinker_prompt_mib: Annotated[int, Field(ge=1, le=8)] = 8
     """Most MiB of a question of Tinker's clients to a sampler."""
+    tinker_answer_s: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
+    """Seconds after which a sample of Tinker's clients is asked again where samplers have not answered it, with twice the
+    time; it waits for as long as its client is there."""
     tinker_stable_reinforce: StableReinforce = "refused"
     """The loss that is computed where Tinker's clients ask for stable_reinforce, whose formula is not public."""
 

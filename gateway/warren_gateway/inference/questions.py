@@ -14,9 +14,10 @@ is dropped. How many answers may be waited for, and by whom, is a budget of the 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.errors import BrokerClosed, BrokerUnavailable, Unroutable
@@ -30,6 +31,8 @@ from warren_schemas.episode import (
     EpisodeEnded,
     EpisodePurpose,
     EpisodeSpec,
+    Failed,
+    FailureKind,
     Generate,
     PolicyRef,
     Step,
@@ -65,7 +68,7 @@ class AnswersLost(BrokerClosed):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionLimits:
     answer_s: float = 600.0
-    """How long the samplers have."""
+    """How long the samplers have for what `ask` asks."""
 
 
 QUESTION_LIMITS = QuestionLimits()
@@ -87,6 +90,13 @@ class Question:
             return self.options
         seed = None if self.options.seed is None else (self.options.seed + number) % MAX_SEED
         return TokenOptions(end_ids=self.options.end_ids, seed=seed, prompt=self.options.prompt)
+
+
+class AnswerWanted(NamedTuple):
+    """One of a question's answers."""
+
+    question: Question
+    number: int
 
 
 class Questions:
@@ -130,19 +140,34 @@ class Questions:
 
         Raises `AnswersLost`, `BrokerError`.
         """
+        wanted = [AnswerWanted(question, number) for number in range(question.n)]
+        async with self.ask_for(wanted, within_s=self.limits.answer_s) as answers:
+            yield answers
+
+    @asynccontextmanager
+    async def ask_for(
+        self, wanted: Sequence[AnswerWanted], *, within_s: float
+    ) -> AsyncGenerator[Answers]:
+        """`ask` for these answers, all of one base model; samplers drop what they have not answered `within_s`.
+
+        Raises `AnswersLost`, `BrokerError`.
+        """
         if self._is_stopped:
             raise AnswersLost("the gateway stops")
-        loop, ids = asyncio.get_running_loop(), [new_episode_id() for _ in range(question.n)]
-        futures: dict[EpisodeId, asyncio.Future[Answer]] = {i: loop.create_future() for i in ids}
+        loop, deadline_s = asyncio.get_running_loop(), time.time() + within_s
+        futures: dict[EpisodeId, asyncio.Future[Answer]] = {
+            new_episode_id(): loop.create_future() for _ in wanted
+        }
         self._waiting |= futures
         try:
-            await self._send([self._turn(question, n, i) for n, i in enumerate(ids)])
+            turns = zip(wanted, futures, strict=True)
+            await self._send([self._turn(one, episode, deadline_s) for one, episode in turns])
             yield list(futures.values())
         finally:
             self._give_up(futures)
 
-    def _turn(self, question: Question, number: int, episode: EpisodeId) -> Generate:
-        deadline_s = time.time() + self.limits.answer_s
+    def _turn(self, wanted: AnswerWanted, episode: EpisodeId, deadline_s: float) -> Generate:
+        question, number = wanted
         return Generate(
             envelope=Envelope(episode=episode, deadline_s=deadline_s),
             spec=_spec(question),
@@ -204,6 +229,12 @@ class Questions:
                 await self._batch_publisher.send_all(CANCELLATIONS, items)
             except BrokerUnavailable as error:
                 log.warning("%d questions were not called back: %s", len(items), error)
+
+
+def is_past_deadline(answer: Answer) -> bool:
+    """Whether a sampler has dropped the question, because its time was over."""
+    outcome = answer.outcome if isinstance(answer, EpisodeEnded) else None
+    return isinstance(outcome, Failed) and outcome.kind is FailureKind.DEADLINE
 
 
 def is_young(answer: Answer, now_s: float) -> bool:

@@ -17,6 +17,7 @@ from warren_gateway.tinker.accounts import Accounts
 from warren_gateway.tinker.downloads import Downloads
 from warren_gateway.tinker.runs import TrainedModels
 from warren_gateway.tinker.samples.answering import Answering, Ask, CantSample
+from warren_gateway.tinker.samples.clients import SampleClients
 from warren_gateway.tinker.samples.completions import CompletionRows
 from warren_gateway.tinker.samples.futures import SampleFutures
 from warren_gateway.tinker.samples.rows import SampleRows
@@ -101,8 +102,10 @@ def tinker_of(
         return await ask_of(takes, opened.policy, body)
 
     rows = SampleRows(store, posted)
-    answering = Answering(questions, budgets.answers, budgets.asked, rows, waiters)
-    futures = SampleFutures(answering, rows, CompletionRows(store), waiters, asked_again)
+    budget, asked, answer_s = budgets.answers, budgets.asked, options.tinker_answer_s
+    answering = Answering(questions, budget, asked, rows, waiters, answer_s)
+    completions, clients = CompletionRows(store), SampleClients(store)
+    futures = SampleFutures(answering, rows, completions, clients, waiters, asked_again)
     return Tinker(
         sessions,
         TrainedModels(store),

@@ -2,6 +2,8 @@
 
 Invariants
 - What an owner waits for stays within the budgets, from the question on until its outcome.
+- A sample waits for its answers for as long as its client is there. An answer that has not come in time is asked for
+  again, with twice the time: a question that was lost comes back, and a long answer is finished in the end.
 - What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits, or that
   comes next.
 - Whoever waits for all samples of a sampler is woken once an outcome is in the store.
@@ -10,14 +12,21 @@ Invariants
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 
 from warren_broker.errors import BrokerError
 from warren_gateway.budgets.budget import Budget, OverBudget
-from warren_gateway.inference.questions import Answer, AnswersLost, Question, Questions
+from warren_gateway.inference.questions import (
+    Answer,
+    AnswersLost,
+    AnswerWanted,
+    Question,
+    Questions,
+    is_past_deadline,
+)
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.completions import clone_of
@@ -71,7 +80,8 @@ class Awaited:
 
 
 class Answering:
-    """`budget` is of the answers that owners wait for, `asked` of the KiB of their questions."""
+    """`budget` is of the answers that owners wait for, `asked` of the KiB of their questions. `answer_s` is how long the
+    samplers have before they are asked again."""
 
     def __init__(
         self,
@@ -80,12 +90,14 @@ class Answering:
         asked: Budget,
         rows: SampleRows,
         waiters: Waiters,
+        answer_s: float,
     ) -> None:
         self._questions = questions
         self._budget = budget
         self._kib = asked
         self._rows = rows
         self._waiters = waiters
+        self._answer_s = answer_s
         self._awaited: dict[str, Awaited] = {}
         self.unfetched = Unfetched()
         self._tasks: asyncio.TaskGroup | None = None
@@ -168,12 +180,9 @@ class Answering:
     async def _asked(self, ask: Ask) -> tuple[Sampled | None, SampleUse | None]:
         """The outcome, and what it took where there is an answer."""
         try:
-            async with asyncio.timeout(self._questions.limits.answer_s):
-                answers = await self._answers([ask.question])
-                more = await self._answers(ask.about(answers))
-                outcome = ask.told(answers, more)
-        except TimeoutError:
-            return FailedSample("No sampler answered in time", is_users=False), None
+            answers = await self._answers([ask.question])
+            more = await self._answers(ask.about(answers))
+            outcome = ask.told(answers, more)
         except CantSample as error:
             return FailedSample(f"{error}", is_users=True), None
         except BrokerError as error:
@@ -186,9 +195,24 @@ class Answering:
         return outcome, None if is_failed else use_of(ask.question, answers, more)
 
     async def _answers(self, questions: Sequence[Question]) -> list[Answer]:
-        async with AsyncExitStack() as stack:
-            asked = [await stack.enter_async_context(self._questions.ask(q)) for q in questions]
-            return [await answer for answers in asked for answer in answers]
+        wanted = [AnswerWanted(one, number) for one in questions for number in range(one.n)]
+        answers: list[Answer | None] = [None] * len(wanted)
+        within_s = self._answer_s
+        while missing := [place for place, answer in enumerate(answers) if answer is None]:
+            came = await self._answered([wanted[place] for place in missing], within_s)
+            for place, answer in zip(missing, came, strict=True):
+                answers[place] = answer
+            within_s *= 2
+        return [answer for answer in answers if answer is not None]
+
+    async def _answered(
+        self, wanted: Sequence[AnswerWanted], within_s: float
+    ) -> list[Answer | None]:
+        """None for what has not come by then. Raises `AnswersLost`, `BrokerError`."""
+        async with self._questions.ask_for(wanted, within_s=within_s) as asked:
+            await asyncio.wait(asked, timeout=within_s)
+            answers = [future.result() if future.done() else None for future in asked]
+        return [None if one is None or is_past_deadline(one) else one for one in answers]
 
     def _ended(self, name: str, one: Awaited, task: asyncio.Task[None]) -> None:
         self._give_back(one)

@@ -9,6 +9,7 @@ Invariants
   it does so within `HELD_S / 3`.
 - Who waits for all samples of a sampler waits for none that nobody has asked for: within `HELD_S / 3` of its being
   free, the gateway that is polled takes it.
+- A sample whose client is gone is lost, and the samplers are told to stop; a client that comes back asks once more.
 """
 
 import asyncio
@@ -20,7 +21,13 @@ from warren_gateway.inference.questions import AnswersLost
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.answering import Answering, Ask, Awaited, CantSample, Reading
-from warren_gateway.tinker.samples.completions import Clone, Completed, CompletionRows
+from warren_gateway.tinker.samples.clients import SampleClients
+from warren_gateway.tinker.samples.completions import (
+    Clone,
+    Completed,
+    CompletionRows,
+    clone_of,
+)
 from warren_gateway.tinker.samples.polls import SamplePolls
 from warren_gateway.tinker.samples.rows import (
     HELD_S,
@@ -49,6 +56,7 @@ class SampleFutures:
         answering: Answering,
         rows: SampleRows,
         completions: CompletionRows,
+        clients: SampleClients,
         waiters: Waiters,
         asked_again: Callable[[str, bytes], Awaitable[Ask]],
     ) -> None:
@@ -56,6 +64,7 @@ class SampleFutures:
         self._answering = answering
         self._rows = rows
         self._completions = completions
+        self._clients = clients
         self._polls = SamplePolls(completions, waiters)
         self._waiters = waiters
         self._asked_again = asked_again
@@ -78,7 +87,7 @@ class SampleFutures:
     async def hold(self) -> None:
         """Say that the open ones are ours. Those that are no longer ours were cancelled at another gateway, or taken over by it.
 
-        What nobody has, and a client waits for here, is taken.
+        What nobody has, and a client waits for here, is taken; what nobody waits for ends.
         """
         open_before = self._answering.open
         try:
@@ -88,14 +97,29 @@ class SampleFutures:
                     one.stop()
             await self._polls.tidy()
             await self._take_unheld(self._polls.samplers)
+            await self._end_abandoned()
         except StoreUnavailable as error:
             log.warning("samples may be asked twice: %s", error)
+
+    async def _end_abandoned(self) -> None:
+        """Raises `StoreUnavailable`."""
+        await self._clients.note()
+        for name in await self._clients.abandoned():
+            one = self._answering.get(name)
+            if one is not None and one.outcome is not None:
+                continue
+            log.info("the sample %s ends: its client is gone", name)
+            if one is not None:
+                one.stop()
+            await self._rows.lose(name)
+            self._polls.wake(name)
 
     async def ask(self, owner: str, name: str, body: bytes, reading: Reading) -> None:
         """Once it returns, the future is in the store. `reading` makes a question of the body, where it is a new one.
 
         Raises `OverBudget`, `StoreUnavailable`, and `AnswersLost` when the gateway stops.
         """
+        self._clients.heard(clone_of(name)[0])
         if self._answering.get(name) is not None:
             return
         try:
@@ -129,6 +153,7 @@ class SampleFutures:
                 event.clear()
                 one = self._answering.get(name)
                 if one is not None and one.owner == owner:
+                    self._clients.heard(clone_of(name)[0])
                     return await _outcome_of(name, one, ends_s)
                 outcome = self._answering.unfetched.fetch(owner, name)
                 if outcome is not None:
@@ -139,6 +164,7 @@ class SampleFutures:
                 if isinstance(found, Taken):
                     await self._take_over(owner, name, found)
                 elif isinstance(found, Elsewhere):
+                    self._clients.heard(clone_of(name)[0])
                     if not await _is_set(event, ends_s, found.for_s):
                         return None
                 else:
@@ -153,6 +179,7 @@ class SampleFutures:
 
         Raises `StoreUnavailable`.
         """
+        self._clients.heard(clone[0])
         if self._polls.begin(clone, after, within_s):
             await self._take_unheld([clone[0]])
         return await self._polls.completed(clone, after, within_s)
