@@ -10,10 +10,10 @@ _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class BudgetOptions(Frozen):
-    requests_per_s_per_owner: Annotated[float, Field(ge=0.01, le=1_000_000)] = 200.0
-    """Requests per second of one user, sustained."""
-    request_burst_per_owner: _Count = 1000
-    """Requests that one user may send at once."""
+    requests_per_s_per_owner: Annotated[float, Field(ge=0.01, le=1_000_000)] = 2000.0
+    """Requests per second of one user, sustained; more than a gateway on two cores can answer."""
+    request_burst_per_owner: _Count = 20_000
+    """Requests that one user may send at once: two for each sample of a batch, by several of Tinker's clients."""
     wrong_keys_per_s_per_address: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
     """Wrong API keys per second from one address, sustained; valid keys always pass."""
     wrong_key_burst_per_address: _Count = 60
@@ -33,9 +33,10 @@ class BudgetOptions(Frozen):
     streams: Annotated[int, Field(ge=1, le=900)] = 512
     """Streams of events, followed metrics and trajectories of all users together; each takes a channel or two of a
     connection to RabbitMQ, which has 2,047."""
-    answers_per_owner: _Count = 1024
-    """Answers of samplers that one user may wait for: a chat with `n: 8` waits for 8."""
-    answers: _Count = 4096
+    answers_per_owner: _Count = 16_384
+    """Answers of samplers that one user may wait for: a chat with `n: 8` waits for 8, and a batch of 256 prompts with 16
+    samples of each for 4,096."""
+    answers: _Count = 65_536
     """Answers of samplers that all users together may wait for."""
     env_workers_per_owner: _Count = 32
     """Remote env workers that one user may connect."""

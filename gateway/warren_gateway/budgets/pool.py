@@ -8,7 +8,7 @@ from warren_gateway.budgets.wrong_keys import WrongKeys
 from warren_schemas.users.budgets import BudgetView
 
 DEFAULTS = BudgetOptions()
-ASKED_KIB_PER_OWNER, ASKED_KIB = 256 * 1024, 1024 * 1024
+ASKED_KIB_PER_OWNER, ASKED_KIB = 512 * 1024, 1024 * 1024
 """Of questions whose answers are fetched later."""
 
 

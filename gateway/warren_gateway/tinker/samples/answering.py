@@ -37,6 +37,9 @@ from warren_gateway.usage.counting import SampleUse
 
 log = logging.getLogger(__name__)
 
+MOST_AHEAD = 1024
+"""Answers ahead of a sample that are counted: each of thousands that wait asks for it every half a minute."""
+
 Told = Callable[[Sequence[Answer], Sequence[Answer]], Sampled]
 """Answers, and what was answered when asked about them -> what the client gets."""
 About = Callable[[Sequence[Answer]], Sequence[Question]]
@@ -119,12 +122,17 @@ class Answering:
         return [(name, one) for name, one in self._awaited.items() if one.outcome is None]
 
     def n_ahead(self, name: str, base_model: str) -> int:
-        """Answers with this base model that were asked for before this one, and are not there yet; of one that isn't
-        ours none."""
+        """Answers with this base model that were asked for before this one, and are not there yet, of which there may be
+        more than `MOST_AHEAD`; of one that isn't ours none."""
         if name not in self._awaited:
             return 0
-        before = takewhile(lambda one: one[0] != name, self.open)
-        return sum(one.n_answers for _, one in before if one.base_model == base_model)
+        n_ahead = 0
+        for _, one in takewhile(lambda one: one[0] != name, self._awaited.items()):
+            if one.outcome is None and one.base_model == base_model:
+                n_ahead += one.n_answers
+            if n_ahead >= MOST_AHEAD:
+                break
+        return n_ahead
 
     def require_possible(self, ask: Ask) -> None:
         """What can never be waited for fails at once: the clients try 429 again for ever. Raises `CantSample`."""

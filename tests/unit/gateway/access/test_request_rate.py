@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.request_rate import PRUNED_AT, RequestRate, TooManyRequests
 
 
@@ -48,6 +49,15 @@ def test_whoever_waits_as_long_as_told_passes(per_s: float, burst: int) -> None:
         rate.count("ann")
     clock.at_s += refused.value.wait_s
     assert passes(rate)
+
+
+def test_by_default_batches_of_tinkers_clients_pass_at_once() -> None:
+    """4,096 samples each, by two clients of an owner: each is asked for, and its outcome fetched."""
+    options = BudgetOptions()
+    per_s, burst = options.requests_per_s_per_owner, options.request_burst_per_owner
+    rate = RequestRate(per_s=per_s, burst=burst, now_s=Clock())
+    assert all(passes(rate) for _ in range(2 * 2 * 4096))
+    assert not all(passes(rate) for _ in range(burst))
 
 
 def test_owners_do_not_feel_each_other() -> None:

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, event, insert
 from sqlmodel import Session, col, select
 from tests.support.gateway import Gateway, heartbeat, open_gateway
+from tests.support.sampling_gateway import running
 from tests.support.tinker import Json, Wire, zstd
 
 from warren_broker.port import Broker
@@ -30,6 +31,8 @@ from warren_schemas.users.access import ShareRun
 
 OLD_S = 1.0
 MIB = 1024 * 1024
+BATCH = 256 * 16
+"""Samples of a batch: prompts, and how many of each."""
 
 
 @pytest.fixture
@@ -157,6 +160,17 @@ async def test_an_owner_who_waits_for_enough_is_told_when_to_ask_again(
     with gateway.parts.budgets.answers.hold("ann", BudgetOptions().answers_per_owner):
         async with ann.http.post("/api/v1/asample", json=asked) as response:
             assert (response.status, response.headers["Retry-After"]) == (429, f"{RETRY_AFTER_S}")
+
+
+async def test_batches_of_several_clients_of_an_owner_are_accepted(
+    gateway: Gateway, ann: Wire
+) -> None:
+    """Three of them wait, and there is room for a fourth one's."""
+    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    asked = question(await open_sampler(gateway, await ann.session()))
+    with gateway.parts.budgets.answers.hold("ann", 3 * BATCH):
+        async with running(gateway.parts.tinker.futures.run()):
+            await ann.post("asample", asked)
 
 
 @pytest.fixture
