@@ -10,8 +10,8 @@ from typing import Any, Literal
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-Fault = Literal["busy", "proxy", "before it runs", "after it ran"]
-"""A request is refused with 503 or 502, or its connection is cut."""
+Fault = Literal["busy", "unavailable", "proxy", "before it runs", "after it ran"]
+"""A request is refused with 429, answered 503 though it ran, refused with 502, or its connection is cut."""
 
 
 class FakeNemoGym:
@@ -70,7 +70,7 @@ class FakeNemoGym:
         self.keys.add(request.headers.get("Authorization"))
         fault = self.faults.popleft() if self.faults else None
         if fault in ("busy", "proxy"):
-            return web.Response(status=503 if fault == "busy" else 502)
+            return web.Response(status=429 if fault == "busy" else 502)
         if fault == "before it runs":
             request.transport.abort()
             return web.Response()
@@ -79,6 +79,8 @@ class FakeNemoGym:
         status, answer = self._answer(path, body, session)
         if fault == "after it ran":
             request.transport.abort()
+        if fault == "unavailable":
+            return web.Response(status=503)
         response = web.json_response(answer, status=status)
         response.set_cookie("session", session)
         return response

@@ -20,6 +20,7 @@ Fault = Literal[
     "after its number",
     "busy",
     "starting",
+    "unavailable",
     "proxy",
     "refused",
 ]
@@ -142,7 +143,8 @@ class FakeOrs:
         fault = self.faults.popleft() if self.faults else None
         statuses = {"busy": 429, "starting": 503, "proxy": 502, "refused": 422}
         if fault in statuses:
-            return web.json_response({"detail": "no"}, status=statuses[fault])
+            state = {"X-Backend-State": "starting"} if fault == "starting" else {}
+            return web.json_response({"detail": "no"}, status=statuses[fault], headers=state)
         if fault == "before it runs":
             return await _cut(request)
         number = body.get("task_id")
@@ -151,6 +153,8 @@ class FakeOrs:
             self._answers[number] = self._run(sid, body["name"], body["input"])
         if self.slow is not None:
             await self.slow.wait()
+        if fault == "unavailable":  # and yet it has run
+            return web.json_response({"detail": "no"}, status=503)
         if fault == "before its number":
             return await _cut(request)
         if fault == "after its number":

@@ -21,13 +21,22 @@ ResultT = TypeVar("ResultT")
 
 
 class AskAgain(Exception):
-    """Not now. `is_busy`: the server says so itself. `is_there`: it answered, if not to the end."""
+    """Not now.
+
+    `is_busy`: the server says so itself. `is_refused`: it says that it did not begin. `is_there`: it answered, if not to the end.
+    """
 
     def __init__(
-        self, *, is_busy: bool = False, is_there: bool = False, pause_s: float = 0.0
+        self,
+        *,
+        is_busy: bool = False,
+        is_refused: bool = False,
+        is_there: bool = False,
+        pause_s: float = 0.0,
     ) -> None:
         super().__init__()
         self.is_busy = is_busy
+        self.is_refused = is_refused
         self.is_there = is_there or is_busy
         self.pause_s = pause_s
 

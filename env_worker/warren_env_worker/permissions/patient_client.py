@@ -2,7 +2,8 @@
 
 Invariants: what a request that got no good answer is told for is in fixed words (`permissions.service`). A server that says
 that it is busy is asked again for as long as the caller may take, one that can't be had for `patience_s`. Which of
-its requests may come twice, the protocol knows: it asks by `patiently`.
+its requests may come twice, the protocol knows: it asks by `patiently`. A request that was answered 503 may have run (a
+proxy says so, too, where it lost the server), unless the header of `_STARTING` is there; one that was answered 429 has not.
 """
 
 import logging
@@ -26,7 +27,9 @@ from warren_env_worker.permissions.service import (
 CONNECT_S = 10.0
 HEARTBEAT_S = 60.0
 """A socket at whose other end nobody answers is found out after one and a half of them."""
-_BUSY = (429, 503)
+_TOO_MANY, _UNAVAILABLE = 429, 503
+_STARTING = ("X-Backend-State", "starting")
+"""OpenReward's proxy and servers say so of a request that did not reach the environment."""
 _NOT_THERE = (502, 504)
 """A proxy says it."""
 
@@ -127,8 +130,10 @@ class PatientClient:
     def _require_now(self, path: str, status: int, headers: Mapping[str, str]) -> None:
         if status != 200:
             log.warning("%s answered %s with status %d", self.url, path, status)
-        if status in _BUSY:
-            raise AskAgain(is_busy=True, pause_s=asked_pause_s(headers))
+        if status in (_TOO_MANY, _UNAVAILABLE):
+            name, starting = _STARTING
+            is_refused = status == _TOO_MANY or headers.get(name) == starting
+            raise AskAgain(is_busy=True, is_refused=is_refused, pause_s=asked_pause_s(headers))
         if status in _NOT_THERE:
             raise AskAgain
 

@@ -2,8 +2,8 @@
 
 A resource server keeps sessions in its memory, and does not say that it lost them: after a restart it takes the same cookie
 for the same session, with nothing in it, and a counter goes on from 0. So a session counts as lost once its connection is
-gone. Invariants: nothing of a session is sent over a second connection; and of a request that broke off, nobody
-knows whether it was carried out, so the session is lost, too.
+gone. Invariants: nothing of a session is sent over a second connection; and of a request that broke off or was answered
+502, 503 or 504, nobody knows whether it was carried out, so the session is lost, too. What was answered 429 was not.
 
 A connection that nobody uses is kept open by asking whether the server is alive. Behind a proxy that alone tells one server from the next.
 """
@@ -31,7 +31,14 @@ class GymFailed(Exception):
 
 
 class SessionLost(Exception):
-    """The server has no such session any more, or nobody knows what happened in it."""
+    """The server has no such session any more, or nobody knows what happened in it.
+
+    `pause_s`: after how long the server wants to be asked again.
+    """
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        super().__init__()
+        self.pause_s = pause_s
 
 
 class Connection:
@@ -53,6 +60,8 @@ class Connection:
         self.mcp: McpAccess | None = None
         """Once the session is seeded, if the server offers its tools so."""
         self._is_opened = False
+        self._has_begun = False
+        """The server has answered a request, so that there is a session to lose."""
         self._is_lost = False
         self._in_use = asyncio.Lock()
         self._pinging = asyncio.create_task(self._ping(), name="NeMo Gym ping")
@@ -69,7 +78,9 @@ class Connection:
 
         Raises `GymFailed`, `SessionLost`.
         """
-        return await self._client.patiently(lambda: self._unless_broken("POST", path, body))
+        answer = await self._client.patiently(lambda: self._unless_broken("POST", path, body))
+        self._has_begun = True
+        return answer
 
     async def _unless_broken(self, method: str, path: str, body: object = None) -> Answer:
         """Raises `AskAgain` where the server says that it is busy."""
@@ -79,10 +90,10 @@ class Connection:
             try:
                 return await self._once(method, path, body)
             except AskAgain as again:
-                if again.is_busy:
+                if again.is_refused or (again.is_busy and not self._has_begun):
                     raise
                 self._is_lost = True
-                raise SessionLost from again
+                raise SessionLost(again.pause_s) from again
 
     async def _once(self, method: str, path: str, body: object) -> Answer:
         named = "; ".join(f"{name}={value}" for name, value in self._cookies.items())

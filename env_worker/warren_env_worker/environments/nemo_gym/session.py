@@ -5,6 +5,7 @@ cookie and all calls are made again: if any answer differs, it is `NotReplayable
 heard before.
 """
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -114,9 +115,10 @@ class GymSession:
                 if self._connection is None:
                     self._connection = await self._rebuilt()
                 return await ask(self._connection)
-            except SessionLost:
+            except SessionLost as lost:
                 log.warning("%s lost a session", self._service.url)
                 await self._leave()
+                await asyncio.sleep(lost.pause_s)
         raise GymFailed(f"{self._service.url} lost the session {MAX_LOSSES} times")
 
     async def _rebuilt(self) -> Connection:

@@ -1,9 +1,9 @@
 """Requests to an ORS server.
 
 Invariants: only what is sure not to have run is asked for twice. A call is repeated if it never left, if the
-server said that it is busy (429, 503), or under the server's own number for it (`task_id`), which attaches to
-what runs already. A call that broke off before it had that number may have run or not: then nobody knows the
-session's state, and it is `SessionLost`.
+server said that it is busy (429) or starting (503 with `X-Backend-State: starting`), or under the server's own number for
+it (`task_id`), which attaches to what runs already. A call that broke off or was answered 503 before it had that number
+may have run or not: then nobody knows the session's state, and it is `SessionLost`.
 
 A server that says that it is busy or starting is waited for, as long as the caller may take; one that does not
 answer is `OrsFailed` after `patience_s`. Of answers that are none, nothing is told (`permissions.service`).
@@ -49,7 +49,14 @@ class OrsFailed(Exception):
 
 
 class SessionLost(Exception):
-    """The server has no such session any more, or nobody knows what happened in it."""
+    """The server has no such session any more, or nobody knows what happened in it.
+
+    `pause_s`: after how long the server wants to be asked again.
+    """
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        super().__init__()
+        self.pause_s = pause_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +148,10 @@ class OrsServer:
                         return self._reply(told)
             raise AskAgain(is_there=True)
         except AskAgain as again:
-            if again.is_busy or call.number is not None or isinstance(again.__cause__, _NOT_SENT):
-                raise
-            raise SessionLost from again
+            is_sent = not (again.is_refused or isinstance(again.__cause__, _NOT_SENT))
+            if is_sent and call.number is None:
+                raise SessionLost(again.pause_s) from again
+            raise
 
     def _reply(self, text: str) -> Done | Refused:
         try:

@@ -115,9 +115,10 @@ class OrsSession:
         for _ in range(MAX_LOSSES):
             try:
                 return await ask()
-            except SessionLost:
+            except SessionLost as lost:
                 log.warning("%s lost the session of %s", self._server.url, self._task)
                 self._id = None
+                await asyncio.sleep(lost.pause_s)
         raise OrsFailed(f"{self._server.url} lost the session {MAX_LOSSES} times")
 
     async def _rebuild(self) -> None:

@@ -128,7 +128,9 @@ async def test_an_episode_that_is_cut_is_judged_and_one_that_ended_only_once() -
         await ended.close()
 
 
-@pytest.mark.parametrize("fault", ["busy", "proxy", "before it runs", "after it ran"])
+@pytest.mark.parametrize(
+    "fault", ["busy", "unavailable", "proxy", "before it runs", "after it ran"]
+)
 @pytest.mark.parametrize("n_before", [0, 1, 2, 3])
 async def test_a_request_that_fails_costs_nothing(fault: Fault, n_before: int) -> None:
     """Of seed_session, either call, and verify."""
@@ -145,6 +147,17 @@ async def test_a_request_that_fails_costs_nothing(fault: Fault, n_before: int) -
         await environment.close()
     assert [texts(result) for result in results[:2]] == [['{"count": 1}'], ['{"count": 3}']]
     assert results[-1].reward == 1.0
+
+
+@pytest.mark.parametrize(("fault", "n_sessions"), [("busy", 1), ("unavailable", 2)])
+async def test_only_a_call_that_is_sure_not_to_have_run_is_made_again_in_its_session(
+    fault: Fault, n_sessions: int
+) -> None:
+    server = FakeNemoGym()
+    server.faults.extend([None, None, fault])
+    results = await play(server, ONE, TWO, "Done.")
+    assert texts(results[1]) == ['{"count": 3}']
+    assert len(server.counts) == n_sessions
 
 
 @pytest.mark.parametrize("n_steps", [0, 1, 2])

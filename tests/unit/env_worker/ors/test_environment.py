@@ -96,7 +96,7 @@ async def test_a_call_that_can_be_told_apart_runs_once_in_one_session(fault: Fau
     assert server.paths().count("/vault/call") == 4
 
 
-@pytest.mark.parametrize("fault", ["before it runs", "before its number", "proxy"])
+@pytest.mark.parametrize("fault", ["before it runs", "before its number", "proxy", "unavailable"])
 async def test_where_nobody_knows_whether_a_call_ran_the_session_is_made_anew(fault: Fault) -> None:
     server = FakeOrs()
     async with server.serving() as url:
@@ -107,6 +107,20 @@ async def test_where_nobody_knows_whether_a_call_ran_the_session_is_made_anew(fa
         assert texts(second) == ["look 2 of 3"]  # and not the third
         assert server.sessions["session-2"] == ["look", "look"]
         await environment.close()
+
+
+async def test_a_server_that_loses_each_session_at_a_call_fails_the_episode() -> None:
+    server = FakeOrs(faults=deque(["unavailable", "unavailable", "unavailable"]))
+    with pytest.raises(OrsFailed, match="lost the session 3 times"):
+        await play(server, LOOK)
+    assert server.paths().count("/create") == server.paths().count("/vault/call") == 3
+
+
+async def test_a_call_with_a_number_is_asked_for_again_whatever_the_server_says() -> None:
+    server = FakeOrs(faults=deque(["after its number", "unavailable"]))
+    results = await play(server, LOOK, OPEN)
+    assert [texts(result) for result in results] == [["look 1 of 3"], ["open 2 of 3"]]
+    assert server.paths().count("/create") == 1
 
 
 async def test_a_lost_session_is_played_anew() -> None:
