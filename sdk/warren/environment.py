@@ -64,6 +64,7 @@ __all__ = [
     "Observation",
     "PromptTokens",
     "Sampled",
+    "ScoreResult",
     "StepResult",
     "TaskError",
 ]
@@ -146,6 +147,15 @@ class StepResult:
     earlier: Mapping[int, float] = field(default_factory=dict[int, float])
     """Rewards of earlier actions, by their number in the episode, counted from 1: each takes the place of what
     that action got."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreResult:
+    """What `score` gives that has found out more than the reward."""
+
+    reward: float
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """As those of `StepResult`; they are no parts of the reward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +257,13 @@ class Env(ABC, Generic[TaskT]):
         """What follows from the policy's words, which may be anything, an empty text or one that was cut short too. Never
         called again after `done`."""
 
-    def score(self, transcript: EpisodeTranscript) -> Score | Awaitable[Score]:
+    def score(
+        self, transcript: EpisodeTranscript
+    ) -> Score | ScoreResult | Awaitable[Score | ScoreResult]:
         """A reward for the episode as a whole, added to that of the last turn; None gives none.
 
         Called once, after the end or the cut at `max_turns`, with all that was shown and said. A mapping holds named parts: their
-        sum is the reward, and each part is a metric.
+        sum is the reward, and each part is a metric. `ScoreResult` has metrics that are no parts of it.
         """
         return None
 

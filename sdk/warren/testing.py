@@ -29,6 +29,7 @@ from warren.environment import (
     PromptTokens,
     Sampled,
     Score,
+    ScoreResult,
     StepResult,
 )
 from warren.host_services import HostServices
@@ -164,14 +165,21 @@ async def _result(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _with_score(result: StepResult, score: Score) -> StepResult:
-    if score is None:
+def _with_score(result: StepResult, given: Score | ScoreResult) -> StepResult:
+    if given is None:
         return result
-    parts = dict(score) if isinstance(score, Mapping) else dict[str, float]()
-    total = sum(score.values()) if isinstance(score, Mapping) else score
+    score = given if isinstance(given, ScoreResult) else _score_result(given)
     return replace(
-        result, reward=total + (result.reward or 0.0), metrics={**result.metrics, **parts}
+        result,
+        reward=score.reward + (result.reward or 0.0),
+        metrics={**result.metrics, **score.metrics},
     )
+
+
+def _score_result(given: float | Mapping[str, float]) -> ScoreResult:
+    if isinstance(given, Mapping):
+        return ScoreResult(sum(given.values()), given)
+    return ScoreResult(given)
 
 
 def _is_last(result: StepResult) -> bool:

@@ -1,10 +1,21 @@
 """`score` of an environment: what it is told of its episode, in a live episode and in `play`."""
 
+import re
+
 import pytest
 
-from warren.environment import ChatMessage, Env, EpisodeTranscript, PromptTokens, StepResult
+from warren.environment import (
+    ChatMessage,
+    Env,
+    EpisodeTranscript,
+    PromptTokens,
+    ScoreResult,
+    StepResult,
+)
 from warren.testing import Policy, play
+from warren_env_worker.host.child import contract
 from warren_env_worker.host.child.episode_record import EpisodeRecord
+from warren_env_worker.host.refusal import Refusal
 
 
 class Told(Env):
@@ -67,6 +78,33 @@ def test_it_is_told_how_the_episode_ended(
 ) -> None:
     play(environment, said(words), max_turns=max_turns)
     assert [told.ending for told in environment.told] == [ending]
+
+
+class Measured(Told):
+    """Has found out more than the reward."""
+
+    def score(self, transcript: EpisodeTranscript) -> ScoreResult:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return ScoreResult(2.0, {"last": 3.0, "length": 7.0})
+
+
+def test_metrics_beside_the_score_are_no_parts_of_it() -> None:
+    played = play(Measured(), said("ab"))
+    assert played.reward == 2.75
+    assert played.results[-1].metrics == {"last": 3.0, "length": 7.0}
+    given = Measured().score(EpisodeTranscript(()))
+    assert contract.score(given) == (2.0, {"last": 3.0, "length": 7.0})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (ScoreResult(float("nan")), "score() returned the reward nan"),
+        (ScoreResult(1.0, {"x": float("inf")}), "score() returned the metric x = inf"),
+    ],
+)
+def test_a_score_of_no_number_is_refused(given: ScoreResult, told: str) -> None:
+    with pytest.raises(Refusal, match=re.escape(told)):
+        contract.score(given)
 
 
 def test_nothing_was_given_where_no_turn_gave_anything() -> None:

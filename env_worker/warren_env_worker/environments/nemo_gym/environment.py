@@ -25,11 +25,11 @@ from warren.environment import (
     Env,
     EpisodeTranscript,
     Limits,
+    ScoreResult,
     StepResult,
 )
 from warren_env_worker.environments.mcp.answers import within
 from warren_env_worker.environments.nemo_gym import rows
-from warren_env_worker.environments.nemo_gym.answers import Verdict
 from warren_env_worker.environments.nemo_gym.mcp_tools import McpTools
 from warren_env_worker.environments.nemo_gym.response import ResponseItems
 from warren_env_worker.environments.nemo_gym.session import GymSession
@@ -127,17 +127,18 @@ class NemoGym(Env[bytes]):
         if not calls:
             self.items.said(action)
             verdict = await self._verdict()
-            metrics = verdict.numbers(self.task.row) | self.counts
-            return StepResult(reward=verdict.reward, done=True, metrics=metrics)
+            return StepResult(
+                reward=verdict.reward, done=True, metrics={**verdict.metrics, **self.counts}
+            )
         self.items.said(action, before_calls=any(call_in(each) for each in calls))
         n_made = 1 if self.task.takes_one_call else len(calls)
         shown = [await self._told(each) for each in calls[:n_made]]
         shown += [_error(_ONE_CALL) for _ in calls[n_made:]]
         return StepResult(shown, metrics=self.counts)
 
-    async def score(self, transcript: EpisodeTranscript) -> float | None:
+    async def score(self, transcript: EpisodeTranscript) -> ScoreResult | None:
         """Of an episode that was cut."""
-        return None if self.is_judged else (await self._verdict()).reward
+        return None if self.is_judged else await self._verdict()
 
     async def close(self) -> None:
         if self.session is not None:
@@ -164,10 +165,10 @@ class NemoGym(Env[bytes]):
         told = within(answer.text, self.result_chars)
         return ChatMessage(role="tool", content=told), answer.is_error
 
-    async def _verdict(self) -> Verdict:
+    async def _verdict(self) -> ScoreResult:
         verdict = await self.playing.verify(self.items.response())
         self.is_judged = True
-        return verdict
+        return ScoreResult(verdict.reward, verdict.numbers(self.task.row))
 
     @property
     def playing(self) -> GymSession:

@@ -12,7 +12,7 @@ from typing import cast
 
 import orjson
 
-from warren.environment import ChatMessage, PromptTokens, StepResult
+from warren.environment import ChatMessage, PromptTokens, ScoreResult, StepResult
 from warren_env_worker.host.protocol import Message, Picture
 from warren_env_worker.host.refusal import Refusal, error_refusal
 from warren_schemas.episode import FailureKind
@@ -199,12 +199,15 @@ def _earlier_reward(value: object) -> float:
 
 
 def score(value: object, where: str = "score()") -> tuple[float, dict[str, float]] | None:
-    """The reward that `score` gave and its parts; None where it gave none."""
+    """The reward that `score` gave, with its parts or metrics; None where it gave none."""
+    if isinstance(value, ScoreResult):
+        total = reward(value.reward, where)
+        return None if total is None else (total, metrics(value.metrics, where))
     if not isinstance(value, Mapping):
         total = reward(value, where)
         return None if total is None else (total, {})
     given = cast("Mapping[object, object]", value)
-    parts = {_name(k): reward(v, where) for k, v in given.items()}
+    parts = {_name(k, where): reward(v, where) for k, v in given.items()}
     known = {name: part for name, part in parts.items() if part is not None}
     return (sum(known.values()), known) if known else None
 
@@ -227,10 +230,11 @@ def _group_score(value: object, number: int) -> tuple[float, dict[str, float]]:
     return scored
 
 
-def metrics(value: object) -> dict[str, float]:
+def metrics(value: object, where: str = "step()") -> dict[str, float]:
     if not isinstance(value, Mapping):
-        raise _unexpected("step()", "metrics as a dict", value)
-    return {_name(k): _number(k, v) for k, v in cast("Mapping[object, object]", value).items()}
+        raise _unexpected(where, "metrics as a dict", value)
+    given = cast("Mapping[object, object]", value)
+    return {_name(k, where): _number(k, v, where) for k, v in given.items()}
 
 
 def action(value: object) -> str:
@@ -239,17 +243,17 @@ def action(value: object) -> str:
     return _sendable(value)
 
 
-def _name(key: object) -> str:
+def _name(key: object, where: str) -> str:
     if not isinstance(key, str):
-        raise _unexpected("step()", "metrics with names of type str", key, "a name of type")
+        raise _unexpected(where, "metrics with names of type str", key, "a name of type")
     return _sendable(key)
 
 
-def _number(key: object, value: object) -> float:
+def _number(key: object, value: object, where: str) -> float:
     number = _float(value) if isinstance(value, Real) else math.nan
     if not math.isfinite(number):
         what = f"= {number}" if isinstance(value, Real) else f"of type {type(value).__name__}"
-        raise error_refusal(f"step() returned the metric {key} {what}; expected a number")
+        raise error_refusal(f"{where} returned the metric {key} {what}; expected a number")
     return number
 
 

@@ -13,6 +13,7 @@ from warren.environment import (
     Context,
     EpisodeTranscript,
     NotReplayable,
+    ScoreResult,
     StepResult,
     TaskError,
 )
@@ -118,10 +119,14 @@ async def test_where_the_row_wants_one_call_a_turn_only_the_first_is_made() -> N
 
 
 async def test_an_episode_that_is_cut_is_judged_and_one_that_ended_only_once() -> None:
-    async with FakeNemoGym().serving() as url:
+    server = FakeNemoGym()
+    server.verdict = {"reward_components": {"form": 0.5}}
+    async with server.serving() as url:
         cut, ended = await opened(url), await opened(url)
         await cut.step(ONE + TWO)
-        assert await cut.score(EpisodeTranscript(())) == 1.0
+        assert await cut.score(EpisodeTranscript(())) == ScoreResult(
+            1.0, {"accuracy": 1.0, "form": 0.5}
+        )
         await ended.step("Three.")
         assert await ended.score(EpisodeTranscript(())) is None
         await cut.close()
