@@ -22,6 +22,7 @@ from warren_gateway.models.outcomes import Request
 from warren_gateway.models.owned import Locked, locked
 from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
 from warren_gateway.models.space import within_space
+from warren_gateway.models.waiting_bytes import with_room
 from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
@@ -38,8 +39,6 @@ from warren_schemas.training import LoadState, Op, OpBody
 
 MOST_OPEN = 1024
 """Requests of a model that have no outcome."""
-MOST_WAITING_BYTES = 128 * 1024 * 1024
-"""Of requests of a model that are in no log yet; 16 times what the largest one has."""
 FUTURE = "future"
 
 _REQUESTS = table(RequestRow)
@@ -109,8 +108,9 @@ def insert_request(
     if known is not None:
         return _accepted_before(session.get_one(RequestRow, known), digest, row, key, asked)
     _require_open(row)
-    _require_place(n_open, n_waiting, len(message))
-    allowed = within_space(session, row, body, asked, limits)
+    _require_place(n_open)
+    allowed = with_room(session, row, body, sequence, n_waiting, len(message))
+    allowed = within_space(session, row, allowed, asked, limits)
     future = new_id(FUTURE)
     request = {
         "id": future,
@@ -195,11 +195,6 @@ def _require_open(model: Locked) -> None:
         raise ModelClosed("the model is being closed")
 
 
-def _require_place(n_open: int, n_waiting: int, n_bytes: int) -> None:
+def _require_place(n_open: int) -> None:
     if n_open >= MOST_OPEN:
         raise OverBudget(f"{n_open} ops of the model have no outcome yet, and {MOST_OPEN} may")
-    if n_waiting + n_bytes > MOST_WAITING_BYTES:
-        raise OverBudget(
-            f"{n_waiting >> 20} MiB of ops of the model wait for the trainer, and"
-            f" {MOST_WAITING_BYTES >> 20} MiB may"
-        )

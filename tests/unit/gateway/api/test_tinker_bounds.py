@@ -11,22 +11,25 @@ from sqlalchemy import Engine, event, insert
 from sqlmodel import Session, col, select
 from tests.support.gateway import Gateway, heartbeat, open_gateway
 from tests.support.sampling_gateway import running
-from tests.support.tinker import Json, Wire, zstd
+from tests.support.tinker import Json, Wire, loss_op, zstd
 
 from warren_broker.port import Broker
 from warren_gateway.access.caller import Viewer
 from warren_gateway.api.problems import RETRY_AFTER_S
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import ASKED_KIB_PER_OWNER
+from warren_gateway.models.waiting_bytes import MOST_WAITING_BYTES, SETTLED_S
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Model, SnapshotRow, TinkerSampler, TinkerSession
+from warren_gateway.store.tables import Model, RequestRow, SnapshotRow, TinkerSampler, TinkerSession
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.sessions import MOST_SESSIONS
+from warren_schemas.codec.wire import decode
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http.trainable import CreateModel
 from warren_schemas.ids import ModelId
+from warren_schemas.training import Op, Refused
 from warren_schemas.users.access import ShareRun
 
 OLD_S = 1.0
@@ -171,6 +174,48 @@ async def test_batches_of_several_clients_of_an_owner_are_accepted(
     with gateway.parts.budgets.answers.hold("ann", 3 * BATCH):
         async with running(gateway.parts.tinker.futures.run()):
             await ann.post("asample", asked)
+
+
+async def test_a_batch_that_can_never_be_taken_in_fails_with_the_reason(
+    gateway: Gateway, ann: Wire
+) -> None:
+    """The SDK sends its first part once the others are accepted."""
+    [name] = await models_of(gateway, await ann.session(), 1)
+    model = (await gateway.parts.tinker.models.find(Viewer("ann"), name)).id
+    rest = RequestRow(
+        id="future_2", model_id=model, sequence=2, digest="", kind="forward_backward", asked={},
+        body=bytes(MOST_WAITING_BYTES), arrived_s=time.time(),
+    )  # fmt: skip
+    await gateway.store.transact(lambda session: session.add(rest))
+    await ann.train(loss_op(name, 3), status=429)  # the first part may be on its way
+
+    def settle(session: Session) -> None:
+        row = session.exec(select(RequestRow).where(col(RequestRow.id) == "future_2")).one()
+        row.arrived_s -= 2 * SETTLED_S
+
+    await gateway.store.transact(settle)
+    await ann.train(loss_op(name, 3))
+    await ann.train(loss_op(name, 4, forward_only=True))
+    await ann.post("optim_step", {"model_id": name, "seq_id": 5, "adam_params": {}})
+    await ann.train(loss_op(name, 1))
+    await ann.train(loss_op(name, 6), status=429)  # what waits leaves now
+
+    def kept(session: Session) -> list[RequestRow]:
+        rows = select(RequestRow).order_by(col(RequestRow.sequence))
+        return [row for row in session.exec(rows) if row.id != "future_2"]
+
+    rows = await gateway.store.transact(kept)
+    assert [(row.sequence, row.kind) for row in rows] == [
+        (1, "forward_backward"),
+        (3, "refused"),
+        (4, "refused"),
+        (5, "optim_step"),
+    ]
+    ops = [item for row in rows for item in decode(row.body or b"").items]
+    refused = [op.body for op in ops if isinstance(op, Op) and isinstance(op.body, Refused)]
+    assert [op.spoils_gradient for op in refused] == [True, False]
+    assert "wait for request 1, which" in refused[0].reason
+    assert "several calls of forward_backward" in refused[0].reason
 
 
 @pytest.fixture
