@@ -71,7 +71,8 @@ class Vault(Environment[Said, Shown, State]):
         start = 1000 if task.get("split", "train") == "train" else 9000
         self.code = str(start + int(task.get("index", (seed or 0) % 20)))
         self.n_steps = 0
-        return Shown(text=f"Open the vault: {task.get('hint', 'four digits')}.")
+        text = f"Open the vault: {task.get('hint', 'four digits')}."
+        return Shown(text=text, reward=task.get("reward"))
 
     def step(self, action: Said, timeout_s: float | None = None, **_: Any) -> Shown:
         if action.words == "kaput":

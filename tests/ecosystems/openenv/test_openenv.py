@@ -62,6 +62,14 @@ def test_a_task_from_the_prompt_to_the_end(server: RealServer) -> None:
     ]
 
 
+@pytest.mark.parametrize("given", [0.5, 0.0, None])
+def test_a_reward_at_reset_counts_with_the_first_action(
+    server: RealServer, given: float | None
+) -> None:
+    episode = play(server, saying("3", "1003"), tasks_of="Vault", reset={"reward": given})
+    assert [result.reward for result in episode.results] == [0.1 + (given or 0.0), 1.0]
+
+
 @pytest.mark.shows("OpenEnv", "tasks")
 async def test_tasks_are_those_of_the_server(server: RealServer) -> None:
     assert await environment(server, "vault", tasks_of="Vault").tasks("test") == list(range(5))

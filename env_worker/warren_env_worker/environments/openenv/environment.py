@@ -6,7 +6,7 @@
 
 Where an action is a text, the policy's words are it. Another action is offered as a tool, whose arguments are its
 fields; an environment with tools of its own offers these. Calls are made in their order, their rewards are added up,
-and words without a call cut the episode.
+and words without a call cut the episode. A reward that `reset` gives is added to the first action's.
 
 Metrics: `steps`; and where there are tools, `tool_calls`, `tool_errors`, `parse_errors`; otherwise `invalid_actions`, which the
 policy is told of and which change nothing.
@@ -95,6 +95,8 @@ class OpenEnv(Env[int | None]):
         self.patience_s = patience_s
         self.session: OpenEnvSession | None = None
         self.counts = {"steps": 0.0}
+        self.owed: float | None = None
+        """What `reset` gave, which counts with the first action: only an action has a reward."""
         self.told_ids: dict[int, str] = {}
         self._told_last: tuple[Observed | None, str] = (None, "")
 
@@ -121,6 +123,7 @@ class OpenEnv(Env[int | None]):
         first = await self.session.begin()
         if first.done:
             raise OpenEnvFailed(f"{server.url}: the episode is over before it begins")
+        self.owed = first.reward or None  # most servers write 0 there, which is no reward either
         self.task_id = await self._asked_id(task, ctx.split)
         form = ToolFormat(ctx.tool_format or self.calls.form)
         self.calls = ToolCalls(form, self.actions.tools(await self._tools()))
@@ -224,4 +227,6 @@ class OpenEnv(Env[int | None]):
         truncated: bool = False,
     ) -> StepResult:
         metrics = self.counts | (self.calls.counts if self.calls.tools else {})
-        return StepResult(shown, sum(rewards) if rewards else None, done, truncated, metrics)
+        given = [*rewards] if self.owed is None else [self.owed, *rewards]
+        self.owed = None
+        return StepResult(shown, sum(given) if given else None, done, truncated, metrics)

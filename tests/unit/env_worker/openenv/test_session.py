@@ -26,6 +26,8 @@ class Counter:
         self.begun: list[dict[str, Any]] = []
         self.n_begun_full = 0
         self.offset = 0
+        self.head_start = 0.0
+        """The reward that `reset` gives."""
         self.is_broken = False
         """Every step raises."""
         self.drops_at: int | None = None
@@ -78,7 +80,10 @@ class Counter:
             if count and count == self.drops_at:
                 await socket.close()
                 break
-            data = {"observation": {"text": str(count + self.offset)}, "reward": float(count)}
+            data = {
+                "observation": {"text": str(count + self.offset)},
+                "reward": float(count) if count else self.head_start,
+            }
             await socket.send_json(
                 {"type": "observation", "data": data | {"done": count == 3, "metadata": {"x": 1}}}
             )
@@ -99,6 +104,21 @@ async def opened(url: str, **config: Any) -> tuple[OpenEnv, str]:
 def text(result: StepResult) -> str:
     assert not isinstance(result.observation, str | PromptTokens)
     return result.observation[0].content
+
+
+async def test_a_reward_at_reset_counts_once_with_the_first_action_also_where_that_is_none() -> (
+    None
+):
+    server = Counter()
+    server.head_start = 0.25
+    async with server.serving() as url:
+        for words, rewards in (("abc", [1.25, 2.0, 3.0]), ("?ab", [0.25, 1.0, 2.0])):
+            environment, _ = await opened(url)
+            first = await environment.step(words[0])
+            await server.lose()
+            rest = [await environment.step(each) for each in words[1:]]
+            await environment.close()
+            assert [result.reward for result in (first, *rest)] == rewards
 
 
 async def test_an_episode_from_its_beginning_to_its_end() -> None:
