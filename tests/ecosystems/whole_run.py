@@ -21,7 +21,7 @@ from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
 from warren_schemas.config import TrainConfig
-from warren_schemas.episode import Completed, Failed, FailureKind
+from warren_schemas.episode import Completed, Failed
 from warren_schemas.http import EvaluationReport, TrajectoryView
 from warren_schemas.http.evaluations import EvaluationState
 from warren_schemas.operator_policy import TRUSTING
@@ -44,8 +44,6 @@ class WholeRun:
     rewards: Sequence[Mapping[str, object]] = ()
     evaluation_split: str | None = None
     max_turns: int = 3
-    attempts: int = 1
-    """Of an episode; more where a foreign process can't be played anew."""
 
     async def play(self, folder: Path, kill: Kill) -> list[TrajectoryView]:
         """All attempts of all episodes."""
@@ -91,18 +89,13 @@ class WholeRun:
                     "max_staleness": 0,
                 },
                 "evaluation": {"episodes": N_EVALUATED},
-                "limits": {
-                    "steps": N_STEPS,
-                    "episode_attempts": self.attempts,
-                    "failed_groups": 1,
-                },
+                "limits": {"steps": N_STEPS, "episode_attempts": 1, "failed_groups": 1},
             }
         )
 
     def _require_whole_groups(self, played: list[TrajectoryView]) -> None:
         outcomes = [view.trajectory.outcome for view in played]
-        lost = {outcome.kind for outcome in outcomes if isinstance(outcome, Failed)}
-        assert lost <= ({FailureKind.NOT_REPLAYABLE} if self.attempts > 1 else set()), outcomes
+        assert not [outcome for outcome in outcomes if isinstance(outcome, Failed)]
         trained = [view for view in played if view.fate == "trained"]
         assert {type(view.trajectory.outcome) for view in trained} == {Completed}
         assert len(trained) == N_STEPS * N_GROUPS * GROUP_SIZE

@@ -1,6 +1,8 @@
 """A foreign program that plays a whole episode at one request, and calls the model meanwhile.
 
-Invariant: its process ends with the request, however that ends.
+Invariants: its process ends with the request, however that ends. One that is lost while it plays is told as
+`ProcessLost`, and nothing is asked again here: the host begins the episode anew, and gives it the answers that are
+recorded (`warren_env_worker.host.calls`), as it does where an env worker is lost.
 """
 
 import contextlib
@@ -20,6 +22,8 @@ async def answer_of(package: Package, made: Mapping[str, object], asked: object)
     try:
         await _answered(conversation, {"make": made})
         return await _answered(conversation, {"step": asked})
+    except ProcessLost as error:
+        raise ProcessLost(f"the process of {package.name} was lost") from error
     finally:
         conversation.close()
 

@@ -1,7 +1,8 @@
 """The requests of slots as calls, and which episodes are live where those go: of one child, or of this process.
 
 Invariant: every request is answered once, or is still under way. It becomes a call of a live episode where its slot has
-one, and else a call that begins the episode, by replay where that has had turns.
+one, and else a call that begins the episode, by replay where that has had turns. One whose episode alone has lost its
+process is asked again so, `MAX_LOSSES` times at most: an environment may kill its own process each time.
 """
 
 from warren_env_worker.host.backlog import Entry
@@ -10,6 +11,9 @@ from warren_env_worker.host.refusal import Refusal, config_refusal
 from warren_env_worker.host.request import Request
 from warren_schemas.episode import FailureKind
 from warren_schemas.operator_policy import OperatorPolicy
+
+MAX_LOSSES = 3
+"""At one request."""
 
 
 class Calls:
@@ -56,7 +60,7 @@ class Calls:
 
     def settle(self, answer: Answer) -> Request | None:
         """Tell who asked, unless the slot was closed meanwhile. The request, if it is to be asked again: the process of its
-        episode alone has died between two turns."""
+        episode alone was lost."""
         request = self.under_way.pop(answer.id, None)
         if request is None:
             return None
@@ -64,7 +68,10 @@ class Calls:
         if isinstance(answer, Refused) or answer.is_over:
             self.held.discard(request.slot)
         if is_wanted and isinstance(answer, Refused) and answer.kind is FailureKind.LOST:
-            return request
+            request.n_losses += 1
+            if request.n_losses < MAX_LOSSES:
+                return request
+            answer = _lost_each_time(answer)
         request.answer(answer)
         return None
 
@@ -79,6 +86,11 @@ def _no_levels(name: str) -> Refusal:
         f"curriculum: {name} has no levels, so one of levels would change nothing; leave it out, or take over: tasks"
         " (a class whose reset() reads ctx.level says has_levels = True)"
     )
+
+
+def _lost_each_time(answer: Refused) -> Refused:
+    reason = f"{answer.reason}, {MAX_LOSSES} times at one action"
+    return Refused(answer.id, FailureKind.ENVIRONMENT_CRASHED, reason)
 
 
 def _not_replayable() -> Refusal:

@@ -4,11 +4,12 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations, NotReplayable, TaskError
+from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.permissions.secrets import cut, shortened, told
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
-_OWN_WORDS = (ConfigError, NoDemonstrations, NotReplayable, TaskError)
+_OWN_WORDS = (ConfigError, NoDemonstrations, NotReplayable, ProcessLost, TaskError)
 """Whose text is a sentence by itself."""
 
 
@@ -40,6 +41,8 @@ def blame(error: BaseException, package: str) -> Refusal:
         return Refusal(FailureKind.ENVIRONMENT_ERROR, one_line(error), is_retryable=False)
     if isinstance(error, NotReplayable):
         return Refusal(FailureKind.NOT_REPLAYABLE, one_line(error))
+    if isinstance(error, ProcessLost):
+        return Refusal(FailureKind.LOST, one_line(error))
     return error_refusal(f"{one_line(error)} ({place(error, package)})")
 
 

@@ -42,6 +42,8 @@ class Request:
     """The rewards of all actions are asked for."""
     lists_ids: bool = False
     """The ids of all tasks of its split are asked for, with its beginning."""
+    n_losses: int = 0
+    """How often the process of its episode was lost, and nothing else of the child."""
 
     def live_call(self, call: int, *, sees_tokens: bool) -> Call:
         """For a process that holds the episode."""

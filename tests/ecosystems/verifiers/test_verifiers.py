@@ -175,7 +175,7 @@ async def test_what_fails_there_is_a_typed_failure_and_no_reward(
 ) -> None:
     for kaput, kind, reason in (
         ("reward", FailureKind.ENVIRONMENT_ERROR, "the reward is kaput"),
-        ("process", FailureKind.NOT_REPLAYABLE, f"the process of {package} was lost"),
+        ("process", FailureKind.ENVIRONMENT_CRASHED, f"{package} was lost, 3 times at one action"),
         ("counting", FailureKind.ENVIRONMENT_ERROR, "died 3 times before it played anything"),
     ):
         arguments = {"kaput": kaput}

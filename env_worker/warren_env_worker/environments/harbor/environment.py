@@ -22,14 +22,13 @@ from typing import Any, Literal, NotRequired, TypedDict
 from pydantic import JsonValue, PositiveFloat, PositiveInt
 
 from warren.agents.environment import Agent, AgentEnv
-from warren.environment import ConfigError, Limits, NotReplayable, TaskError
+from warren.environment import ConfigError, Limits, TaskError
 from warren_env_worker.foreign.box.bubblewrap import (
     chosen,
     chosen_disk_mib,
     granted_isolation,
     refuse_unused,
 )
-from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
@@ -126,10 +125,7 @@ class Harbor(AgentEnv[HarborTask]):
         self.category = (task.get("category") or "")[:MAX_CATEGORY_CHARS] or None
         with tempfile.TemporaryDirectory(prefix="warren-harbor-") as trials:
             asked = self._asked(task, agent) | {"trials": trials}
-            try:
-                played = await self._answer(agent.context.split, asked)
-            except ProcessLost as error:
-                raise NotReplayable("the process of harbor was lost") from error
+            played = await self._answer(agent.context.split, asked)
         if "failed" in played:
             raise _failure(task["name"], **played)
         agent.metric("agent_error", played["agent_error"])

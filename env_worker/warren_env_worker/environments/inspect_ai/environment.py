@@ -25,7 +25,7 @@ from pydantic import Field, JsonValue, PositiveInt
 
 from warren.agents.environment import Agent, AgentEnv
 from warren.agents.other_models import OtherModel
-from warren.environment import ConfigError, Limits, NotReplayable
+from warren.environment import ConfigError, Limits
 from warren_env_worker.environments.plain_arguments import Arguments, require_plain
 from warren_env_worker.foreign.box.bubblewrap import (
     chosen,
@@ -33,7 +33,6 @@ from warren_env_worker.foreign.box.bubblewrap import (
     granted_isolation,
     refuse_unused,
 )
-from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import package
 from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.permissions.permissions import current
@@ -116,10 +115,7 @@ class InspectAi(AgentEnv[InspectSample]):
         self.category = (task.category or "")[:MAX_CATEGORY_CHARS] or None
         with tempfile.TemporaryDirectory(prefix="warren-inspect-") as logs:
             asked = self._asked(task, agent) | {"logs": logs}
-            try:
-                played = await self._answer(agent.context.split, asked)
-            except ProcessLost as error:
-                raise NotReplayable("the process of inspect_ai was lost") from error
+            played = await self._answer(agent.context.split, asked)
         scores: dict[str, float] = played["scores"]
         for name, value in {**scores, "limited": played["limited"]}.items():
             agent.metric(name, value)

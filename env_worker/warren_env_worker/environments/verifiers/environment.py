@@ -19,9 +19,8 @@ from typing import ClassVar, NamedTuple
 from pydantic import JsonValue
 
 from warren.agents.environment import Agent, AgentEnv
-from warren.environment import ConfigError, Context, Limits, NotReplayable
+from warren.environment import ConfigError, Context, Limits
 from warren_env_worker.environments.plain_arguments import Arguments, require_plain
-from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.foreign.package import Package, package
 from warren_env_worker.foreign.whole_episode import answer_of, repeated_answer_of
 from warren_env_worker.permissions.permissions import current
@@ -79,10 +78,7 @@ class Verifiers(AgentEnv[Question | int | None]):
         return task.id if isinstance(task, Question) else None
 
     async def run(self, task: Question | int | None, agent: Agent) -> float | None:
-        try:
-            played = await answer_of(*self._program(agent.context.split), _asked(task, agent))
-        except ProcessLost as error:
-            raise NotReplayable(f"the process of {self.package} was lost") from error
+        played = await answer_of(*self._program(agent.context.split), _asked(task, agent))
         for name, value in played["metrics"].items():
             agent.metric(name, value)
         return played["reward"]

@@ -143,7 +143,9 @@ class LiveEpisodes:
 
     def _refused(self, call: int, error: BaseException) -> Refused:
         refusal = blame(error, self._package)
-        if refusal is not error:
+        if refusal.kind is FailureKind.LOST:
+            log.warning("%s; its episode is replayed", refusal.reason)
+        elif refusal is not error:
             log.error("call %d failed: %s", call, refusal.reason, exc_info=error)
         return Refused(call, refusal.kind, refusal.reason, refusal.is_retryable)
 
