@@ -3,7 +3,7 @@
     python surface.py URL KEY BASE_MODEL
 
 Prints one JSON object: each method with `works`, or why it was refused. What the SDK has and nobody calls here is
-told as `not tried`, so that a new release shows itself.
+told as `not tried`, so that a new release shows itself, with clients of new classes, too.
 """
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
@@ -21,7 +21,8 @@ from datetime import UTC, date, datetime, timedelta
 import tinker
 from tinker import types
 
-CLASSES = ("ServiceClient", "TrainingClient", "SamplingClient", "RestClient")
+CLASSES = {"RestClient", *(name for name in dir(tinker) if name.endswith("Client"))}
+"""What the SDK exports as a client, and one that older versions have elsewhere."""
 NOT_REQUESTS = {
     "create",
     "get_telemetry",
@@ -114,6 +115,8 @@ class Surface:
         if loss is not None:
             self.use_loss(trainer, loss)
         self.look(rest, trainer, state, weights, external)
+        if hasattr(tinker, "AdminClient"):
+            self.administer(tinker.AdminClient(base_url=self.url, api_key=self.key))
         resolved(service.close("success")) if hasattr(service, "close") else None
         self.results["ServiceClient.close"] = "works" if hasattr(service, "close") else "no such"
 
@@ -194,6 +197,12 @@ class Surface:
         asked = getattr(types, "SessionSearchRequest", dict)
         self.call(rest, "search_sessions", asked())
         self.deleted(rest, run, weights, trainer)
+
+    def administer(self, admin):
+        today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        self.call(admin, "get_audit_log", day=date(2026, 1, 1))
+        self.call(admin, "get_billing_usage", today, today + timedelta(days=1))
+        self.call(admin, "get_current_checkpoint_storage_usage")
 
     def deleted(self, rest, run, weights, trainer):
         """Each form has something of its own to delete."""
