@@ -1,7 +1,8 @@
 """A server of `openreward` with one environment, as OpenReward starts one for each that it hosts:
 `python server_whodunit.py PORT`.
 
-WhoDunit   takes the culprit's name as the last words; gives half of the reward for asking a suspect, and less without the secret
+WhoDunit   takes the culprit's name as the last words; gives half of the reward for asking a suspect, and less without the secret.
+           A client that has a key of OpenReward gives it under both of its names
 """
 
 import os
@@ -22,7 +23,8 @@ class Suspect(BaseModel):
 class WhoDunit(Environment):
     def __init__(self, task_spec: Mapping[str, Any], secrets: dict[str, str]) -> None:
         super().__init__(task_spec, secrets)
-        self.is_licensed = secrets == {"other_key": "of-the-house"}
+        keys = {secrets.pop(name, None) for name in ("api_key", "OPENREWARD_API_KEY")}
+        self.is_licensed = len(keys) == 1 and secrets == {"other_key": "of-the-house"}
 
     @classmethod
     def list_splits(cls) -> list[str]:

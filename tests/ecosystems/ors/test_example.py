@@ -1,6 +1,8 @@
 """A config of OpenReward's training example, taken as it is, on a real server of `openreward` with its environment."""
 
 import asyncio
+import base64
+import json
 import os
 import sys
 from collections.abc import Generator
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.ecosystems.ors.serving import call, serving
+from tests.ecosystems.ors_server.serving import client_program
 from tests.ecosystems.real_server import ROOT, RealServer, saying
 from tests.ecosystems.whole_run import lengthen
 from tests.support.one_process import Site, in_process, tiny_site
@@ -19,11 +22,14 @@ from warren.configs import read_openreward
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
 from warren_schemas.config import TrainConfig
+from warren_schemas.config_files.openreward.translation import HOSTED_URL, translated
 from warren_schemas.episode import Completed
 from warren_schemas.http import TrajectoryView
 
 pytestmark = [pytest.mark.ecosystem_all, pytest.mark.server]
 EXAMPLE = ROOT / "tests" / "unit" / "schemas" / "openreward" / "example.yaml"
+CLIENT = str(Path(__file__).with_name("client_whodunit.py"))
+OPENREWARDS = "WARREN_SECRET_OPENREWARD_API_KEY"
 KEY, LICENSE = "WARREN_SECRET_OTHER_KEY", "of-the-house"
 SMALL = (
     "model.base=warren/tiny",
@@ -75,6 +81,41 @@ def test_an_episode_of_the_example(server: RealServer) -> None:
     assert episode.messages[1].content == "Who did it in train-3?"
     assert [result.reward for result in episode.results] == [1.0, 9.0]
     assert episode.results[-1].done
+
+
+@pytest.mark.shows("ORS client", "secrets")
+async def test_openreward_is_given_the_secrets_that_its_own_client_gives(
+    server: RealServer,
+) -> None:
+    """Both play here with the key; what goes to OpenReward's own address is compared."""
+    theirs = client_program(ROOT / ".venv-openreward" / "bin" / "python", CLIENT, server.url)
+    assert theirs["played"] == [9.0, True]
+    named = {name: None for name in theirs["sent"] if name not in ("api_key", "OPENREWARD_API_KEY")}
+    environments = {"A/B": {"splits": {"train": {"shuffle": False}}, "num_rollouts": 2}}
+    written: Any = {
+        "model_name": "m",
+        "batch_size": 1,
+        "environments": environments,
+        "secrets": named,
+    }
+    config: Any = translated(written, HOSTED_URL).config["environments"][0]["config"]
+    variables = set(config["secrets"].values())
+    values = {each: "key" if each.endswith("OPENREWARD_API_KEY") else "value" for each in variables}
+    grants = tuple(KeyGrant(variable, value, None) for variable, value in values.items())
+    with acting(Permissions(is_trusted=True, keys=grants)):
+        header = Ors(**config).secrets.headers["X-Secrets"]
+    assert json.loads(base64.b64decode(header)) == theirs["sent"]
+
+
+@pytest.mark.shows("ORS client", "tasks", "tools", "secrets")
+def test_an_environment_that_is_given_the_key(server: RealServer) -> None:
+    config: Any = dict(read_openreward(EXAMPLE, SMALL)[0].environments[0].config)
+    config["url"] = server.url
+    grants = (KeyGrant(KEY, LICENSE, None), KeyGrant(OPENREWARDS, "key", None))
+    with acting(Permissions(is_trusted=True, keys=grants)):
+        environment = Ors(**config, patience_s=PATIENCE_S)
+    episode = warren.testing.play(environment, saying("Q3"), index=3)
+    assert [result.reward for result in episode.results] == [9.0]
 
 
 @several_waits

@@ -63,7 +63,7 @@ def ors_server(folder: Path, *options: str, **settings: Any) -> Generator[OrsSer
 
 def client_program(python: Path, name: str, url: str) -> dict[str, Any]:
     """What a program of a foreign client saw."""
-    command = [str(python), str(Path(__file__).with_name(name)), url]
+    command = [str(python), str(Path(__file__).parent / name), url]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

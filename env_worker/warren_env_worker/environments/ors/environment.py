@@ -15,13 +15,13 @@ Metrics: `tool_calls`; `tool_errors` (unknown tool, arguments that the server re
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from warren.environment import ChatMessage, ConfigError, Context, Env, Limits, StepResult
 from warren_env_worker.environments.ors.answers import Done, Refused, Tools, message
 from warren_env_worker.environments.ors.redirects import PLAIN
+from warren_env_worker.environments.ors.secrets import Domains, Place, secrets_for
 from warren_env_worker.environments.ors.server import OrsFailed, OrsServer
-from warren_env_worker.environments.ors.session import OrsSession, Secrets, Task
+from warren_env_worker.environments.ors.session import OrsSession, Task
 from warren_env_worker.environments.ors.tasks import TaskList
 from warren_env_worker.environments.ors.told_ids import told_id
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
@@ -55,7 +55,8 @@ class Ors(Env[int]):
         environment: str,
         key_variable: SecretVariable | None = None,
         secrets: Mapping[str, SecretVariable] | None = None,
-        secrets_in: Literal["header", "body"] | None = None,
+        secrets_in: Place | None = None,
+        secret_domains: Domains | None = None,
         start: int | None = None,
         stop: int | None = None,
         ids: tuple[str, ...] = (),
@@ -69,21 +70,17 @@ class Ors(Env[int]):
         does not read the header gives its first environment.
 
         `key_variable` names the env worker's variable whose value is sent as `X-API-Key`; `secrets` names those
-        that the environment asks for, sent by header unless `secrets_in` says otherwise. `start`, `stop` and `ids` choose among the tasks of the split.
+        that the environment asks for, sent by header unless `secrets_in` says otherwise; to which hosts the server may let
+        each of them go on, `secret_domains` says. `start`, `stop` and `ids` choose among the tasks of the split.
         `system_prompt` goes before the task's own and the tools. An environment that scores whole groups is refused
         unless `without_group_scores` says that what its calls reward is enough. A server that does not answer fails the episode after `patience_s`.
         """
         _require_plain(environment)
-        if secrets_in is not None and not secrets:
-            raise ConfigError(
-                "secrets_in has no effect without secrets: name them, or leave it out"
-            )
         permissions = current()
         self.unkeyed = permissions.service(url, None)
         self.service = permissions.service(url, key_variable)
-        keys = {name: permissions.service(url, held).key for name, held in (secrets or {}).items()}
-        self.secrets = Secrets(
-            {name: key or "" for name, key in keys.items()}, secrets_in or "header"
+        self.secrets = secrets_for(
+            permissions, url, secrets or {}, secret_domains or {}, secrets_in
         )
         self.environment = environment
         self.range = (start, stop)

@@ -122,11 +122,10 @@ class OrsServer:
         told = await self.ask_for(TASK, asked)
         return None if told is None else row_id(told.task)
 
-    async def new_session(self) -> str:
+    async def new_session(self, headers: Mapping[str, str]) -> str:
         """Its id. May be asked for again: the server forgets those that nobody uses."""
-        async with self._response(
-            Asked("POST", "create_session", {}), answer_s=SILENT_S
-        ) as response:
+        asked = Asked("POST", "create_session", {}, headers=headers)
+        async with self._response(asked, answer_s=SILENT_S) as response:
             async for event in _events(response):
                 if event.name == "task_id":
                     return event.data.strip()

@@ -7,13 +7,11 @@ deleted when its episode is over; the server forgets those of a worker that was 
 """
 
 import asyncio
-import base64
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
 
-import orjson
 from pydantic import TypeAdapter
 
 from warren.environment import NotReplayable
@@ -26,6 +24,7 @@ from warren_env_worker.environments.ors.answers import (
     digest,
 )
 from warren_env_worker.environments.ors.conversation import TURNS, Opening, Turn, of_prompt
+from warren_env_worker.environments.ors.secrets import Secrets
 from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer, SessionLost
 
 PING_S = 10.0
@@ -42,12 +41,6 @@ class Task(NamedTuple):
     environment: str
     split: str
     number: int
-
-
-class Secrets(NamedTuple):
-    values: Mapping[str, str]
-    """By the name that the server knows."""
-    sent_in: Literal["header", "body"]
 
 
 class _Called(NamedTuple):
@@ -148,18 +141,16 @@ class OrsSession:
 
     async def _create(self) -> str:
         """Both halves: if the second broke off, nobody knows whether that session is there."""
-        session = await self._server.new_session()
+        headers = self._secrets.headers
+        session = await self._server.new_session(headers)
         body: dict[str, object] = {
             "split": self._task.split,
             "index": self._task.number,
         }
         if not self._server.is_deployed:
             body["env_name"] = self._task.environment
-        headers: dict[str, str] = {}
         if self._secrets.values and self._secrets.sent_in == "body":
             body["secrets"] = dict(self._secrets.values)
-        elif self._secrets.values:
-            headers["X-Secrets"] = _in_header(self._secrets.values)
         await self._server.ask_once(Asked("POST", "create", body, session, headers))
         return session
 
@@ -183,10 +174,6 @@ class OrsSession:
         """What was opened after `close` had gone by."""
         if self._is_closed:
             await self.close()
-
-
-def _in_header(secrets: Mapping[str, str]) -> str:
-    return base64.b64encode(orjson.dumps({k: {"value": v} for k, v in secrets.items()})).decode()
 
 
 def _differs(task: Task, how: str) -> NotReplayable:

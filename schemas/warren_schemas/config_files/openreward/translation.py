@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from warren_schemas.config.limits import MAX_IN_FLIGHT
+from warren_schemas.config_files.openreward.domains import KEY_SECRETS, domains, is_openrewards
 from warren_schemas.config_files.openreward.keys import Secrets, TheirConfig, TheirEnvironment
 from warren_schemas.text.explain import explain
 
 HOSTED_URL = "https://sessions.openreward.ai/"
 """Where OpenReward's own environments are asked."""
 PREFIX = "WARREN_SECRET_"
+KEY = f"{PREFIX}OPENREWARD_API_KEY"
 MAX_STEPS = 1_000_000_000
 MAX_TURNS = 1000
 """There is no limit there but that of tokens."""
@@ -91,9 +93,12 @@ def _environments(theirs: TheirConfig, url: str) -> Iterator[dict[str, Any]]:
     """One for each split: a split of ours is a setting of its environment."""
     for name, environment in theirs.environments.items():
         config: dict[str, Any] = {"url": url, "environment": name}
-        if url == HOSTED_URL:
-            config["key_variable"] = f"{PREFIX}OPENREWARD_API_KEY"
-        if secrets := _secrets(theirs.secrets, environment.secrets):
+        secrets = _secrets(theirs.secrets, environment.secrets)
+        if is_openrewards(url):
+            config["key_variable"] = KEY
+            secrets |= dict.fromkeys(KEY_SECRETS, KEY)
+            config["secret_domains"] = domains(url, secrets)
+        if secrets:
             config["secrets"] = secrets
         for split, settings in environment.splits.items():
             yield {

@@ -17,7 +17,7 @@ from warren.observation import PromptTokens
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.environments.ors.server import OrsFailed
 from warren_env_worker.host.refusal import blame
-from warren_env_worker.permissions.permissions import KeyGrant, Permissions, acting
+from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant, acting
 from warren_schemas.episode import FailureKind
 
 KEY = "WARREN_SECRET_ORS"
@@ -297,8 +297,46 @@ async def test_a_key_and_secrets_go_along_by_header(permissions: Permissions) ->
     sent = {
         path: headers["X-Secrets"] for path, headers, _ in server.asked if "X-Secrets" in headers
     }
-    assert list(sent) == ["/create"]
+    assert list(sent) == ["/create_session", "/create"]
+    assert sent["/create_session"] == sent["/create"]
     assert json.loads(base64.b64decode(sent["/create"])) == {"TOKEN": {"value": "sk-0123456789"}}
+
+
+async def test_hosts_to_which_a_secret_may_go_on_are_sent_with_it(permissions: Permissions) -> None:
+    server, domains = FakeOrs(), {"TOKEN": ("api.example.org",)}
+    secrets = {"TOKEN": KEY, "OTHER": KEY}
+    with acting(permissions):
+        await play(server, OPEN, secrets=secrets, secret_domains=domains)
+    sent = next(headers["X-Secrets"] for path, headers, _ in server.asked if path == "/create")
+    value = {"value": "sk-0123456789"}
+    told = {"TOKEN": value | {"allowed_domains": ["api.example.org"]}, "OTHER": value}
+    assert json.loads(base64.b64decode(sent)) == told
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"secret_domains": {"TOKEM": ("a.org",)}}, "secrets has no TOKEM"),
+        ({"secret_domains": {"TOKEN": ("a.org",)}, "secrets_in": "body"}, "no effect with secrets_in: body"),
+    ],
+)  # fmt: skip
+def test_hosts_that_would_have_no_effect_are_refused(
+    permissions: Permissions, config: dict[str, Any], words: str
+) -> None:
+    with acting(permissions), pytest.raises(ConfigError, match=words):
+        Ors("http://127.0.0.1:1/", "vault", secrets={"TOKEN": KEY}, **config)
+
+
+def test_under_a_policy_a_secret_may_go_on_only_where_the_worker_may_send_it() -> None:
+    url, own, other = "https://ors.example.org/", "api.example.org", "elsewhere.example.org"
+    granted = tuple(ServiceGrant(each, False) for each in (url, f"https://{own}/"))
+    of_key = KeyGrant(KEY, "sk-0123456789", (url, f"https://{own}/"))
+    of_others = ServiceGrant(f"https://{other}/", False)
+    for services, words in ((granted, "is no service"), ((*granted, of_others), "send there")):
+        with acting(Permissions(services=services, keys=(of_key,))):
+            Ors(url, "vault", secrets={"TOKEN": KEY}, secret_domains={"TOKEN": (own,)})
+            with pytest.raises(ConfigError, match=rf"secret_domains\.TOKEN: .*{words}"):
+                Ors(url, "vault", secrets={"TOKEN": KEY}, secret_domains={"TOKEN": (other,)})
 
 
 def test_a_form_of_secrets_is_refused_where_there_are_none() -> None:

@@ -12,6 +12,11 @@ from warren_schemas.config_files.openreward.translation import HOSTED_URL, Refus
 from warren_schemas.config_files.yaml_text import parse_yaml
 
 EXAMPLE = Path(__file__).with_name("example.yaml")
+HOSTS = [
+    f"{name}.openreward.{end}"
+    for end in ("ai", "internal")
+    for name in ("sessions", "api", "search")
+]
 LITTLE: dict[str, Any] = {
     "model_name": "m",
     "batch_size": 4,
@@ -36,7 +41,12 @@ def test_the_example_is_taken_as_it_is() -> None:
         "url": HOSTED_URL,
         "environment": "GeneralReasoning/WhoDunit",
         "key_variable": "WARREN_SECRET_OPENREWARD_API_KEY",
-        "secrets": {"other_key": "WARREN_SECRET_OTHER_KEY"},
+        "secrets": {
+            "other_key": "WARREN_SECRET_OTHER_KEY",
+            "api_key": "WARREN_SECRET_OPENREWARD_API_KEY",
+            "OPENREWARD_API_KEY": "WARREN_SECRET_OPENREWARD_API_KEY",
+        },
+        "secret_domains": {"api_key": HOSTS, "OPENREWARD_API_KEY": HOSTS},
     }
     assert (train.split, validation.split) == ("train", "validation")
     assert validation.splits["validation"].model_dump() == {
@@ -92,6 +102,24 @@ def test_epochs_are_steps_where_the_tasks_are_counted() -> None:
     config = translated({**LITTLE, "num_epochs": 3}).config
     assert config["limits"]["steps"] == 6
     assert config["environments"][0]["weight"] == 10
+
+
+@pytest.mark.parametrize(
+    ("url", "is_theirs"),
+    [
+        (HOSTED_URL, True),
+        ("https://sessions.openreward.ai", True),
+        ("http://sessions.openreward.ai/", False),
+        ("https://openreward.ai.example.org/", False),
+        ("https://notopenreward.ai/", False),
+    ],
+)
+def test_the_key_goes_to_openreward_alone(url: str, is_theirs: bool) -> None:
+    given = translated({**LITTLE, "secrets": {"hf_token": None}}, url).config
+    config = given["environments"][0]["config"]
+    assert ("key_variable" in config) is is_theirs
+    assert ("WARREN_SECRET_OPENREWARD_API_KEY" in config["secrets"].values()) is is_theirs
+    assert "hf_token" in config.get("secret_domains", {"hf_token": None})
 
 
 def test_another_server_and_overrides_of_ours(tmp_path: Path) -> None:
