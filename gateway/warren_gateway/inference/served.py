@@ -60,14 +60,14 @@ class Served:
     async def policy(self, viewer: Viewer, name: str) -> PolicyRef:
         """Raises `NoSuchModel`, `StoreUnavailable`."""
         if is_reference(name) or is_uploaded(name):
-            return _bare(await self._store.read(partial(_uploaded, viewer, name)))
+            return bare(await self._store.read(partial(_uploaded, viewer, name)))
         if "/" in name and name in self.offered:
-            return _bare(name)
+            return bare(name)
         named = await self._store.read(partial(_named, viewer, name))
         if named is not None:
             return named
         if name in self.offered:
-            return _bare(name)
+            return bare(name)
         return await self._store.read(partial(_policy, viewer, name))
 
     async def snapshot(self, viewer: Viewer, model: str, name: str) -> PolicyRef:
@@ -102,7 +102,7 @@ class Served:
             )
             for row in names
         ]
-        bare = [
+        untrained = [
             ServedModel(id=base, owned_by="warren") for base in offered if not is_uploaded(base)
         ]
         trained = [
@@ -121,10 +121,11 @@ class Served:
             for row in bases
             if worker_name(row) in offered
         ]
-        return bare + named + brought + trained
+        return untrained + named + brought + trained
 
 
-def _bare(base_model: str) -> PolicyRef:
+def bare(base_model: str) -> PolicyRef:
+    """Of a base model as it is."""
     return PolicyRef(model=_BARE, base_model=base_model, min_version=0)
 
 
@@ -136,7 +137,7 @@ def _named(viewer: Viewer, name: str, session: Session) -> PolicyRef | None:
     if row.adapter_id is not None:
         return policy_of(session.get_one(AdapterRow, row.adapter_id))
     if row.run_id is None:
-        return _bare(_uploaded(viewer, row.base_model, session))
+        return bare(_uploaded(viewer, row.base_model, session))
     model = session.exec(select(Model).where(col(Model.run_id) == row.run_id)).one()
     return _newest(model) if row.version is None else _exactly(model, row.version, row.url)
 

@@ -1,7 +1,7 @@
 """What the routes of the protocol work with."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ParamSpec, TypeVar
@@ -23,6 +23,7 @@ from warren_gateway.tinker.samples.futures import SampleFutures
 from warren_gateway.tinker.samples.rows import SampleRows
 from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
+from warren_gateway.tinker.used_bases import was_used
 from warren_gateway.usage.limits import OwnerLimits
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
@@ -47,6 +48,10 @@ class Tinker:
     """Base models that some live trainer offers."""
     maybe_trainable: Callable[[], Sequence[str]]
     """And those that one will offer once it has loaded them, is told to, or takes work again; empty where that isn't known."""
+    maybe_sampleable: Callable[[], Sequence[str]]
+    """The same of samplers."""
+    was_used: Callable[[str], Awaitable[bool]]
+    """Whether a base model was, so that workers of it may come back. Raises `StoreUnavailable`."""
     n_queued: Callable[[], int]
     """Jobs of all users that wait for a trainer."""
     options: GatewayOptions
@@ -86,10 +91,10 @@ def tinker_of(
         trainers = registry.alive(WorkerRole.TRAINER)
         return sorted({base for trainer in trainers for base in trainer.offers})
 
-    def maybe_trainable() -> list[str]:
+    def maybe_offered(role: WorkerRole) -> list[str]:
         bases = [
             {*one.offers, *one.drained_offers, *one.loading, *one.may_load}
-            for one in registry.alive(WorkerRole.TRAINER)
+            for one in registry.alive(role)
         ]
         return sorted(set[str]().union(*bases)) if all(bases) else []
 
@@ -114,7 +119,9 @@ def tinker_of(
         Downloads(store),
         Accounts(store),
         trainable,
-        maybe_trainable,
+        partial(maybe_offered, WorkerRole.TRAINER),
+        partial(maybe_offered, WorkerRole.SAMPLER),
+        lambda base_model: store.read(partial(was_used, base_model)),
         n_queued,
         options,
     )

@@ -9,7 +9,8 @@ from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Step
 from warren_schemas.http import Problem
 
-_RETRY = {"Retry-After": "5"}
+_RETRY_S = 5
+_RETRY = {"Retry-After": f"{_RETRY_S}"}
 _STATUSES = {
     FailureKind.CONTEXT_LENGTH: 400,
     FailureKind.INVALID_REQUEST: 400,
@@ -56,7 +57,9 @@ def no_such_model(name: str) -> Refusal:
     return Refusal(404, problem)
 
 
-def no_sampler(base_model: str, offered: Sequence[str], advice: Advice) -> Refusal:
+def no_sampler(
+    base_model: str, offered: Sequence[str], advice: Advice, *, retry_after_s: int = _RETRY_S
+) -> Refusal:
     online = ", ".join(offered) or "none"
     remedy = advice.start(WorkerRole.SAMPLER, base_model)
     problem = Problem(
@@ -64,7 +67,7 @@ def no_sampler(base_model: str, offered: Sequence[str], advice: Advice) -> Refus
         message=f"No GPU worker offers {base_model}; online: {online}.",
         hint=f"{remedy[:1].upper()}{remedy[1:]}",
     )
-    return Refusal(503, problem, _RETRY)
+    return Refusal(503, problem, {"Retry-After": f"{retry_after_s}"})
 
 
 def too_late() -> Refusal:

@@ -6,17 +6,21 @@ from aiohttp import web
 
 from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
 from warren_gateway.api.parts import Parts
+from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.inference.questions import AnswersLost
-from warren_gateway.inference.served import NoSuchModel
+from warren_gateway.inference.served import NoSuchModel, bare
 from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.parts import ask_of
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.runs import NoSuchTrained
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
+from warren_schemas.base_models.names import is_reference, is_uploaded
 from warren_schemas.episode import PolicyRef
+from warren_schemas.http import Problem
+from warren_schemas.text.patterns import names_one
 from warren_schemas.tinker.answers import (
     Empty,
     SampleFuture,
@@ -25,6 +29,9 @@ from warren_schemas.tinker.answers import (
 )
 from warren_schemas.tinker.requests import CreateSamplingSession, FutureNamed, Sample
 from warren_schemas.users.access import KeyScope
+
+RETRY_S = 15
+"""The clients try this 10 times: long enough for a gateway to hear of samplers, and for most that start."""
 
 
 async def create_sampling_session(call: Call[CreateSamplingSession]) -> web.StreamResponse:
@@ -40,7 +47,7 @@ async def create_sampling_session(call: Call[CreateSamplingSession]) -> web.Stre
 
 
 async def _policy(call: Call[CreateSamplingSession]) -> PolicyRef:
-    """Of a base model that samplers offer now, or of a named snapshot. Raises `Refusal`."""
+    """Of a base model, or of a named snapshot. Raises `Refusal`."""
     takes = call.takes
     if takes.model_path is not None:
         return await _snapshot(call, takes.model_path)
@@ -49,7 +56,23 @@ async def _policy(call: Call[CreateSamplingSession]) -> PolicyRef:
     try:
         return await call.parts.served.policy(call.viewer, takes.base_model)
     except NoSuchModel as error:
-        raise no_such_model(takes.base_model) from error
+        if is_reference(takes.base_model) or is_uploaded(takes.base_model):
+            raise no_such_model(takes.base_model) from error
+    return await _awaited(call, takes.base_model)
+
+
+async def _awaited(call: Call[CreateSamplingSession], base_model: str) -> PolicyRef:
+    """Of a base model that no sampler offers now: samples wait for one that loads it, or comes back. Any other name is
+    wrong, unless nothing is known of samplers yet. Raises `Refusal`."""
+    tinker, served = call.parts.tinker, call.parts.served
+    possible = tinker.maybe_sampleable()
+    if base_model in possible or await tinker.was_used(base_model):
+        return bare(base_model)
+    if not possible or names_one(possible, base_model):
+        raise no_sampler(base_model, served.offered, served.advice, retry_after_s=RETRY_S)
+    online = ", ".join(base for base in possible if not is_uploaded(base)) or "none"
+    message = f"No sampler offers {base_model}; online: {online}."
+    raise Refusal(404, Problem(code="no_such_model", message=message))
 
 
 async def _snapshot(call: Call[CreateSamplingSession], text: str) -> PolicyRef:

@@ -5,12 +5,15 @@ from collections.abc import AsyncGenerator
 from functools import partial
 
 import pytest
+from sqlmodel import Session, update
 from tests.support.brokers import eventually
 from tests.support.gateway import Gateway, heartbeat
 from tests.support.sampling_gateway import running
 from tests.support.tinker import Json, Wire
 
 from warren_gateway.advice import SEPARATE_WORKERS
+from warren_gateway.api.tinker.sampling import RETRY_S
+from warren_gateway.store.tables import Model
 from warren_gateway.tinker.samples.waiting import waits_for
 from warren_schemas.control import Heartbeat, WorkerRole
 
@@ -93,3 +96,51 @@ async def test_a_session_begins_with_what_its_client_will_wait_for(scheduled: Ga
         return await told() == "1 job waits for a trainer already."
 
     await eventually(is_queued)
+
+
+async def opening(wire: Wire, base_model: str, *, status: int) -> Json:
+    asked = {"session_id": await wire.session(), "sampling_session_seq_id": 0}
+    return await wire.post(
+        "create_sampling_session", {**asked, "base_model": base_model}, status=status
+    )
+
+
+async def test_a_sampler_is_opened_again_later_where_nothing_is_known_of_samplers(
+    gateway: Gateway,
+) -> None:
+    ann, registry = Wire(gateway.ann), gateway.parts.registry
+    asked = {"session_id": await ann.session(), "sampling_session_seq_id": 0, "base_model": BASE}
+    async with ann.http.post("/api/v1/create_sampling_session", json=asked) as response:
+        assert (response.status, response.headers["Retry-After"]) == (503, f"{RETRY_S}")
+    registry.hear(heartbeat("s1", WorkerRole.SAMPLER))
+    await opening(ann, BASE, status=503)
+    registry.hear(heartbeat("s1", WorkerRole.SAMPLER, may_load=("other/*",)))
+    await opening(ann, "other/model", status=503)
+    told = await opening(ann, BASE, status=404)
+    assert told["detail"] == f"No sampler offers {BASE}; online: other/*."
+    await opening(ann, "@mine", status=404)
+
+
+async def test_a_sampler_is_opened_while_its_base_model_is_loaded_or_comes_back(
+    gateway: Gateway,
+) -> None:
+    ann, registry = Wire(gateway.ann), gateway.parts.registry
+    other = partial(heartbeat, "s2", WorkerRole.SAMPLER, "other/model")
+    registry.hear(other())
+    await opening(ann, BASE, status=404)
+    registry.hear(other(loading=(BASE,)))
+    await opening(ann, BASE, status=200)
+    registry.hear(other())
+    await opening(ann, BASE, status=200)
+
+
+async def test_a_sampler_is_opened_of_a_base_model_that_was_trained(gateway: Gateway) -> None:
+    ann = Wire(gateway.ann)
+    await model_of(ann)
+    await opening(ann, BASE, status=503)
+
+    def publish(session: Session) -> None:
+        session.exec(update(Model).values(policy_version=1))
+
+    await gateway.store.transact(publish)
+    await opening(ann, BASE, status=200)
