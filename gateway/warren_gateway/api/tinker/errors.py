@@ -1,6 +1,7 @@
 """Problems in the shape that Tinker's clients read, on the routes that they call.
 
-What the clients make of a status: 408, 409, 429 and 5xx are tried again, the others are final.
+What the clients make of a status: 408, 409, 429 and 5xx are tried again, the others are final. Who polls for a future
+comes again at once after 5xx, and after a pause that grows to 30 s after 429: so no poll is answered with 5xx.
 """
 
 from warren_gateway.api.problems import Refusal
@@ -31,7 +32,16 @@ _TOO_LARGE = {
 """By route: what to do where the body is too large."""
 
 
-def as_detail(path: str, problem: Problem) -> Detail:
+_POLL = f"{PREFIX}retrieve_future"
+
+
+def as_tinker(path: str, status: int, problem: Problem) -> tuple[int, Detail]:
+    """Status and body."""
+    is_polled_again_at_once = path == _POLL and status >= 500
+    return 429 if is_polled_again_at_once else status, _detail(path, problem)
+
+
+def _detail(path: str, problem: Problem) -> Detail:
     hint = problem.hint
     if problem.code == "not_found":
         hint = _NOT_OFFERED.get(path.removeprefix(PREFIX).partition("/")[0], hint)

@@ -3,7 +3,8 @@
 Invariants
 - A poll is answered within `HOLD_S`, with 408 where there is nothing yet: the clients come again at once.
 - What still waits is told with its reason, and its place in the queue as far as that is known.
-- What failed for good is told with 200, for a status of 5xx is asked again without end.
+- What failed for good is told with 200, for a status of 5xx is asked again without end, and a poll without a pause
+  (`errors.as_tinker`).
 - The outcomes of ops and samples are in the store: any gateway tells them, also after a restart.
 - A sample that was lost with a broker is answered with 410, at which the clients ask it once more.
 - Who waits for all samples of a sampler hears of each that has ended, however it has: the clients wait for nothing else.
@@ -23,11 +24,12 @@ from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
 from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.paths import session_of
 from warren_gateway.tinker.results import Noted, result_of
+from warren_gateway.tinker.runs import NoSuchTrained
 from warren_gateway.tinker.samples.completions import Completion, clone_of
 from warren_gateway.tinker.samples.futures import NoSuchFuture
 from warren_gateway.tinker.samples.rows import FailedSample
 from warren_gateway.tinker.samples.waiting import waits_for
-from warren_gateway.tinker.sessions import NoSuchSampler
+from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
 from warren_schemas.tinker.answers import (
@@ -153,20 +155,25 @@ async def _waiting_sample(call: Call[FutureNamed], name: str) -> ResultPending:
 
 
 async def _opened(call: Call[FutureNamed], done: Done, noted: Noted) -> str | None:
-    """The sampler of what was published for it alone; opening it again changes nothing."""
+    """The sampler of what was published for it alone, in the session of the model's owner, whoever asks; opening it again
+    changes nothing. Raises `Refusal` where the session is gone."""
     policy, session = done.outcome.policy, session_of(noted.model)
     if noted.sampler is None or policy is None or session is None:
         return None
-    trained = await call.parts.tinker.models.find(call.viewer, noted.model)
-    ref = PolicyRef(
-        model=trained.id,
-        base_model=trained.model.base_model,
-        min_version=policy.version,
-        url=policy.url,
-        pinned=noted.kind == "snapshot",
-    )
-    opening = call.parts.tinker.sessions.open_sampler
-    return (await opening(call.owner, session, noted.sampler, ref)).id
+    tinker = call.parts.tinker
+    try:
+        trained = await tinker.models.find(call.viewer, noted.model)
+        ref = PolicyRef(
+            model=trained.id,
+            base_model=trained.model.base_model,
+            min_version=policy.version,
+            url=policy.url,
+            pinned=noted.kind == "snapshot",
+        )
+        opening = tinker.sessions.open_sampler(trained.run.owner, session, noted.sampler, ref)
+        return (await opening).id
+    except (NoSuchTrained, NoSuchSession) as error:
+        raise no_such("future", done.request.id, _GONE) from error
 
 
 def failed(reason: str, *, is_users: bool) -> ResultFailed:

@@ -2,6 +2,7 @@
 
 import time
 
+import aiohttp
 import pytest
 from sqlmodel import Session, col, delete, select
 from tests.support.access import ADMIN
@@ -9,12 +10,17 @@ from tests.support.gateway import Gateway
 from tests.support.tinker import Json, Wire
 
 from warren_gateway.access.caller import Viewer
+from warren_gateway.access.key import Key
 from warren_gateway.coordinator.clients import reading
 from warren_gateway.coordinator.clients.reading import Seen
 from warren_gateway.store.tables import Model, RequestRow, ServedRow, SnapshotRow
 from warren_gateway.tinker.paths import key_of
+from warren_schemas.codec.wire import encode
+from warren_schemas.envelope import Envelope
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http.trainable import CreateModel
+from warren_schemas.ids import ModelId
+from warren_schemas.training import OpDone, OpResult, Policy
 from warren_schemas.users.access import CreateKey, KeyScope, ShareRun
 
 
@@ -103,6 +109,35 @@ async def test_a_model_belongs_to_whoever_owns_its_session(gateway: Gateway, ann
     made, _ = await gateway.parts.models.create(Viewer("bob"), CreateModel.model_validate(stolen))
     await gateway.parts.sharing.share(Viewer("bob"), made.run, ShareRun())
     await ann.get(f"training_runs/{session}:train:0", status=404)
+
+
+async def test_an_admin_is_told_the_sampler_of_another_users_unnamed_weights(
+    gateway: Gateway, ann: Wire
+) -> None:
+    session, key = await ann.session(), Key.new()
+    model = await model_of(gateway, session)
+    published: Json = {"model_id": model, "seq_id": 1, "sampling_session_seq_id": 4}
+    future = (await ann.post("save_weights_for_sampler", published))["request_id"]
+    await gateway.store.transact(_publish)
+    await gateway.parts.keys.add(key, ADMIN.user)
+    headers = {"Authorization": f"Bearer {key}"}
+    async with aiohttp.ClientSession(gateway.url, headers=headers) as admin:
+        told = await Wire(admin).outcome(future)
+        assert isinstance(told, dict)
+        assert told["sampling_session_id"] == f"{session}:sample:4"
+        await Wire(admin).get(f"samplers/{told['sampling_session_id']}", status=404)
+    assert await ann.outcome(future) == told
+    assert (await ann.get(f"samplers/{session}:sample:4"))["base_model"] == "warren/tiny"
+
+
+def _publish(store: Session) -> None:
+    """The only request is done."""
+    row = store.exec(select(RequestRow)).one()
+    policy = Policy(version=1, url="file:///weights/1", size_bytes=1)
+    outcome = OpDone(version=1, policy=policy)
+    model = ModelId(row.model_id)
+    result = OpResult(envelope=Envelope(), model=model, epoch=1, number=1, outcome=outcome)
+    row.outcome, row.done_s = encode([result]), time.time()
 
 
 @pytest.mark.parametrize("path", ["samplers/a%00", "sessions/a%00", "training_runs/a%00:train:0"])
