@@ -1,8 +1,9 @@
 """The fork server of one foreign package.
 
 Invariants: it is started when it is first wanted, and again after its death; it ends with this process, and
-its episodes' processes end with it. Sets of texts have the same order in every one, so that a seed is the same task
-everywhere, though a package walks through such sets as it makes its tasks.
+its episodes' processes end with it; the folder of its socket goes with whichever of the two ends first, however it
+ends. Sets of texts have the same order in every one, so that a seed is the same task everywhere, though a package walks
+through such sets as it makes its tasks.
 """
 
 import asyncio
@@ -43,6 +44,7 @@ class Package:
         self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._folder: Path | None = None
+        self._leaving = set[asyncio.Task[None]]()
 
     async def episode(self) -> Conversation:
         """A fresh process. Raises `ConfigError` where the package is not installed, `StartFailed`, and `OSError`
@@ -72,9 +74,21 @@ class Package:
             raise ConfigError(
                 f"{self.name} is not installed on this env worker: warren env install {self.name}"
             )
-        self._leave()
-        self._folder = Path(tempfile.mkdtemp(prefix="warren-"))
-        path = self._folder / "socket"
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="warren-"))
+        try:
+            process = await self._spawned(folder / "socket")
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, FileNotFoundError | PermissionError):
+                raise StartFailed(self.name, "its Python can't be run") from error
+            raise
+        leaving = asyncio.create_task(_left(process, folder), name=f"folder of {self.name}")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+        await self._require_ready(process)
+        return process
+
+    async def _spawned(self, path: Path) -> asyncio.subprocess.Process:
         command = [
             virtual_environments.python(self.name),
             "-s",
@@ -82,15 +96,10 @@ class Package:
             virtual_environments.PROGRAMS / "fork_server.py",
             path,
         ]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
-            )  # fmt: skip
-        except (FileNotFoundError, PermissionError) as error:
-            raise StartFailed(self.name, "its Python can't be run") from error
-        await self._require_ready(process)
-        return process
+        return await asyncio.create_subprocess_exec(
+            *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
+        )  # fmt: skip
 
     async def _require_ready(self, process: asyncio.subprocess.Process) -> None:
         """Raises `StartFailed`, and `ProcessLost` where somebody killed it."""
@@ -110,16 +119,19 @@ class Package:
         if not is_ready:
             raise StartFailed(self.name, f"it ended with {code}")
 
-    def _leave(self) -> None:
-        """The folder of one that has died."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
 
 def _environment() -> dict[str, str]:
     """Without Python's own variables, as by `-I`, which would leave the hashes of texts to chance."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return kept | {"PYTHONHASHSEED": "0"}
+
+
+async def _left(process: asyncio.subprocess.Process, folder: Path) -> None:
+    """Once it has ended, or is about to, as this event loop does."""
+    try:
+        await process.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

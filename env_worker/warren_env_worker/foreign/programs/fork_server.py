@@ -8,8 +8,9 @@ many bytes, is answered with `error`; `misfit` says that `make` raised, so that 
 
 Invariants: a connection that is closed takes its process with it, whatever that is doing; a process that dies
 closes its connection; whatever an episode's process has started is gone with it; when standard input ends, or this
-process dies, all episodes' processes are gone. A connection that no process can be made for is told so and closed,
-and the others notice nothing.
+process dies, all episodes' processes are gone; with its parent, or when it is told to end, it removes its socket, and the
+folder if that held nothing else. A connection that no process can be made for is told so and closed, and the others notice
+nothing.
 """
 
 import ctypes
@@ -24,6 +25,7 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
+from functools import partial
 from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG = 1
@@ -116,6 +118,7 @@ class ForkServer:
     def _play(self, connection: socket.socket, life: int) -> NoReturn:
         """In the episode's process, to its end: nothing may unwind into the fork server's loop."""
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
             process_control(PR_SET_CHILD_SUBREAPER, 1)
             os.close(life)
@@ -215,7 +218,8 @@ def imported(path: str) -> Any:
 def main() -> None:
     path, program, *sizes = sys.argv[1:]
     raise_open_files_limit()
-    process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGTERM, partial(end_by, path))
+    process_control(PR_SET_PDEATHSIG, signal.SIGTERM)
     process_control(PR_SET_CHILD_SUBREAPER, 1)
     ready = os.dup(STDOUT)
     os.dup2(STDERR, STDOUT)  # games print
@@ -226,6 +230,23 @@ def main() -> None:
         os.write(ready, b"ready\n")
         os.close(ready)
         ForkServer(listener, module, *map(int, sizes)).serve()
+        remove(path)
+        os._exit(0)  # at once: what the package has to end with may wait
+
+
+def remove(path: str) -> None:
+    """The parent may have gone, and can remove nothing any more."""
+    with suppress(OSError):
+        os.unlink(path)
+    with suppress(OSError):
+        os.rmdir(os.path.dirname(path))
+
+
+def end_by(path: str, number: int, _: object) -> None:
+    """A signal, as it would have ended this process without being heard."""
+    remove(path)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 if __name__ == "__main__":
