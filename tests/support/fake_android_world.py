@@ -2,7 +2,7 @@
 
 `python -m tests.support.fake_android_world PORT` listens, and says `ready`. It answers as `server/android_server.py` does:
 arguments in the query, each of them required where it is there (422), a suite by seed that begins with 42 and two
-combinations, what a task or the device raises as 500 in plain text, handlers that block all others while they work, all but
+combinations, tasks that restore their own apps alone, what a task or the device raises as 500 in plain text, handlers that block all others while they work, all but
 `/suite/reinitialize`, and a `/health` that says nothing of the emulator. `POST /_faults` switches faults on, and `GET
 /_asked` tells what was asked; the real one has neither.
 """
@@ -105,11 +105,11 @@ class Task:
         return self.template.format(name=self.name)
 
     def initialize(self, phone: Phone) -> None:
+        phone.answer = ""
+        self._restore(phone)
         if self.is_initialized or self.kind == "RetroPlayingQueue":
             raise RuntimeError("no such table: playing_queue")
         self.is_initialized = True
-        phone.contacts.clear()
-        phone.wifi = True
 
     def score(self, phone: Phone) -> float:
         if not self.is_initialized or self.kind == "UnscorableTask":
@@ -123,8 +123,15 @@ class Task:
         )
 
     def tear_down(self, phone: Phone) -> None:
+        self._restore(phone)
         self.is_initialized = False
-        phone.contacts.clear()
+
+    def _restore(self, phone: Phone) -> None:
+        """Its own app, as it was at first; others stay as they are."""
+        if self.kind == "ContactsAddContact":
+            phone.contacts.clear()
+        elif self.kind == "SystemWifiTurnOff":
+            phone.wifi = True
 
 
 TYPES = (

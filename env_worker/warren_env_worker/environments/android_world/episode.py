@@ -6,6 +6,7 @@ real emulator or fails by name. A task that can't be set up or scored on a devic
 not the slot's.
 """
 
+import contextlib
 import secrets
 from asyncio import timeout
 from collections.abc import Awaitable, Callable
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from warren.environment import NotReplayable, TaskError
-from warren_env_worker.environments.android_world.pool import Held, Pool
+from warren_env_worker.environments.android_world.pool import NOT_TORN_DOWN, Held, Pool
 from warren_env_worker.environments.android_world.screen import Screen
 from warren_env_worker.environments.android_world.server import (
     AndroidFailed,
@@ -22,6 +23,8 @@ from warren_env_worker.environments.android_world.server import (
     Refused,
     SlotLost,
 )
+from warren_env_worker.environments.android_world.slots import GivenTask, goal_digest
+from warren_env_worker.environments.android_world.tearing_down import tear_down
 
 LEAVE_S = 25.0
 MAX_LOSSES = 3
@@ -99,15 +102,16 @@ class AndroidEpisode:
         return await self._unless_lost(self._scored)
 
     async def close(self) -> None:
-        """Whoever comes next finds the task torn down, or the slot in quarantine."""
+        """Whoever comes next finds the task torn down, or the slot in quarantine; where this is not called, the slot's file
+        has the task, and whoever comes next tears it down."""
         left, self._playing = self._playing, None
         if left is None:
             return
         try:
             async with timeout(LEAVE_S):
-                await left.server.tear_down(left.task.named)
+                await tear_down(left.server, left.held.slot)
         except (SlotLost, Refused, TimeoutError):
-            await self._pool.lose(left.held, "the last task could not be torn down")
+            await self._pool.lose(left.held, NOT_TORN_DOWN)
         else:
             await left.held.leave()
 
@@ -128,7 +132,7 @@ class AndroidEpisode:
         """On a server that is free and well. Raises `SlotLost` besides."""
         held = await self._pool.held()
         try:
-            task = await self._set_up(held.server)
+            task = await self._set_up(held)
         except SlotLost as lost:
             await self._pool.lose(held, str(lost))
             raise
@@ -140,8 +144,8 @@ class AndroidEpisode:
         screen = await held.server.screen()
         return Begun(str(named["task_type"]), int(named["task_idx"]), task.goal, screen)
 
-    async def _set_up(self, server: AndroidServer) -> _Task:
-        of = self._choice
+    async def _set_up(self, held: Held) -> _Task:
+        of, server = self._choice, held.server
         n_combinations = of.combinations + secrets.randbelow(N_MARKS)
         await server.reinitialize(of.family, n_combinations, of.seed)
         types = of.types or await server.task_types()
@@ -149,11 +153,24 @@ class AndroidEpisode:
         task: Query = {"task_type": types[number], "task_idx": turn % of.combinations}
         try:
             goal = await server.goal(task)
+            held.slot.note(self._given(task, n_combinations, goal))
             await server.initialize(task)
         except Refused as error:
             await server.check_health()
+            with contextlib.suppress(Refused):
+                await tear_down(server, held.slot)
             raise TaskError(f"{types[number]} could not be set up on {server.url}") from error
         return _Task(task, goal, n_combinations)
+
+    def _given(self, task: Query, n_combinations: int, goal: str) -> GivenTask:
+        return GivenTask(
+            family=self._choice.family,
+            n_combinations=n_combinations,
+            seed=self._choice.seed,
+            task_type=str(task["task_type"]),
+            task_idx=int(task["task_idx"]),
+            goal=goal_digest(goal),
+        )
 
     async def _there(self) -> _Playing:
         """A server at which everything was done that the policy has done, and nothing else."""

@@ -1,7 +1,8 @@
 """The servers that a run may play on, of which an episode takes one that is free and well.
 
-Invariant: a server is asked how it is each time that it is taken, with its emulator; one that is not well is in
-quarantine, and asked again when that has passed. Where none is well the episode fails, and says why of each.
+Invariants: a server is asked how it is each time that it is taken, with its emulator; one that is not well is in
+quarantine, and asked again when that has passed. A task that was left on it, by an episode that was killed, is torn down
+first. Where none is well the episode fails, and says why of each.
 """
 
 import contextlib
@@ -14,14 +15,18 @@ from typing import NamedTuple
 from warren_env_worker.environments.android_world.server import (
     AndroidFailed,
     AndroidServer,
+    Refused,
     SlotLost,
 )
 from warren_env_worker.environments.android_world.slots import Slot, taken
+from warren_env_worker.environments.android_world.tearing_down import tear_down
 from warren_env_worker.permissions.asking import AskAgain, patiently
 from warren_env_worker.permissions.service import Service
 
 WAIT_S = 540.0
 """For a slot that others have; a call of the environment may take a minute more."""
+
+NOT_TORN_DOWN = "the last task could not be torn down"
 
 
 class Held(NamedTuple):
@@ -93,10 +98,13 @@ class Pool:
             try:
                 if slot.quarantine_s <= 0:
                     await server.check_health()
+                    await tear_down(server, slot)
                     stack.pop_all()
                     return held
             except SlotLost as lost:
                 slot.quarantine(str(lost))
+            except Refused:
+                slot.quarantine(NOT_TORN_DOWN)
             self._reasons[server.url] = slot.reason
         return None
 

@@ -10,9 +10,12 @@ import pytest
 from tests.support.brokers import eventually
 from tests.support.hosting import Player, child_pids, hosting
 from tests.support.interacting import spec
-from tests.support.phones import Phone, config, name_in, opened, phones, told, typed
+from tests.support.phones import Phone, config, name_in, opened, phones, told, typed, using
 from tests.support.processes import children, kill_and_wait
 
+from warren.environment import Context
+from warren_env_worker.environments.android_world.environment import AndroidWorld
+from warren_env_worker.environments.android_world.server import AndroidFailed
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind
@@ -82,6 +85,53 @@ async def test_an_episode_whose_process_is_killed_frees_its_slot_and_is_tried_ag
     assert (crashed.kind, crashed.is_retryable) == (FailureKind.ENVIRONMENT_CRASHED, True)
     assert isinstance(turns[-1], Observed)
     assert turns[-1].reward == 1.0
+
+
+async def killed_with_a_contact(phone: Phone) -> None:
+    """An episode that nobody plays on, nor closes."""
+    async with hosting(CLASS) as host:
+        player = episode(host, phone)
+        await observed(player, opened("Contacts"), typed("Mallory"))
+        (child,) = child_pids()
+        kill_and_wait(children(child))
+
+
+@pytest.mark.parametrize("has_other_suite", [False, True])
+async def test_what_a_killed_episode_left_is_torn_down_before_another_begins(
+    phone: Phone, has_other_suite: bool
+) -> None:
+    async with using([phone], "SystemWifiTurnOff") as clean:
+        pass
+    await killed_with_a_contact(phone)
+    if has_other_suite:
+        await phone.ask("GET", "suite/reinitialize")  # the suite that it starts with
+    async with using([phone], "SystemWifiTurnOff") as after:
+        assert after.first.images == clean.first.images
+    told_since = await told_of_tasks(phone)
+    contact, wifi = "ContactsAddContact", "SystemWifiTurnOff"
+    assert told_since == [
+        f"initialize {wifi}", f"tear_down {wifi}", f"initialize {contact}", f"tear_down {contact}",
+        f"initialize {wifi}", f"tear_down {wifi}",
+    ]  # fmt: skip
+
+
+async def told_of_tasks(phone: Phone) -> list[str]:
+    paths = [path for path in await phone.asked() if path.startswith("POST /task/")]
+    queries = [path.removeprefix("POST /task/").partition("?task_type=") for path in paths]
+    return [f"{what} {query.partition('&')[0]}" for what, _, query in queries]
+
+
+async def test_a_task_that_was_left_and_cannot_be_torn_down_leaves_its_server_alone(
+    phone: Phone,
+) -> None:
+    await killed_with_a_contact(phone)
+    await phone.switch(fails="/task/tear_down")
+    for fault in ({"fails": "/task/tear_down"}, {}):
+        await phone.switch(**fault)
+        environment = AndroidWorld(**config([phone], "SystemWifiTurnOff"))
+        with pytest.raises(AndroidFailed, match="the last task could not be torn down"):
+            await environment.reset(None, Context.derive(1))
+    assert "initialize SystemWifiTurnOff" not in await told_of_tasks(phone)
 
 
 async def test_an_env_worker_that_dies_frees_its_slot_and_another_goes_on(phone: Phone) -> None:

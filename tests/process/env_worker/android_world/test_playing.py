@@ -27,7 +27,8 @@ async def test_a_task_is_done_and_scored_by_the_server() -> None:
         "GET /health", "POST /reset", "GET /screenshot", "GET /suite/reinitialize",
         "GET /task/goal", "POST /task/initialize", "GET /screenshot",
         *["GET /suite/task_length", "GET /task/goal", "POST /execute_action", "GET /screenshot"] * 2,
-        "GET /suite/task_length", "GET /task/goal", "GET /task/score", "POST /task/tear_down",
+        "GET /suite/task_length", "GET /task/goal", "GET /task/score",
+        "GET /suite/task_length", "GET /task/goal", "POST /task/tear_down",
     ]  # fmt: skip
 
 

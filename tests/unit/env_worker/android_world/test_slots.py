@@ -5,7 +5,9 @@ from pathlib import Path
 from warren_env_worker.environments.android_world.slots import (
     FIRST_QUARANTINE_S,
     LONGEST_QUARANTINE_S,
+    GivenTask,
     Slot,
+    goal_digest,
     taken,
 )
 
@@ -42,6 +44,26 @@ def test_a_server_that_failed_is_left_alone_for_longer_each_time_until_it_plays(
     slot.trust()
     slot.release()
     assert got(tmp_path).quarantine_s < 0
+
+
+def test_the_task_that_a_device_has_is_remembered_until_it_is_torn_down(tmp_path: Path) -> None:
+    task = GivenTask(
+        family="android_world", n_combinations=3, seed=1, task_type="Wifi", task_idx=0,
+        goal=goal_digest("Turn wifi off."),
+    )  # fmt: skip
+    slot = got(tmp_path)
+    slot.note(task)
+    slot.quarantine("it hangs " * 99)
+    slot.release()
+    slot = got(tmp_path)
+    assert (slot.task, slot.quarantine_s > 0) == (task, True)
+    slot.trust()
+    slot.release()
+    slot = got(tmp_path)
+    assert (slot.task, slot.quarantine_s < 0, slot.reason) == (task, True, "")
+    slot.forget()
+    slot.release()
+    assert got(tmp_path).task is None
 
 
 def test_a_file_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
