@@ -35,6 +35,8 @@ class Wanted:
     asked: Asked = field(default_factory=Asked)
     checkpoint: str | None = None
     """Of a `LoadState`: `MODEL/NAME` of another model's checkpoint, whose URL is still to be found."""
+    is_by_number: bool = False
+    """Its sequence number alone says which request it is, whatever has become meanwhile of what it names."""
 
 
 def wanted(op: Asking, extra: dict[str, Any] | None = None) -> Wanted:

@@ -1,7 +1,8 @@
 """An op that is asked for becomes a request, in one transaction.
 
 Invariants: a key and a sequence number stand for one request of a model: the same one again gives the same future,
-whatever else it came with, and another one is refused. A model that is closed or closing takes none.
+whatever else it came with, and another one is refused, but where the number alone decides (`Wanted.is_by_number`).
+A model that is closed or closing takes none.
 """
 
 import hashlib
@@ -106,7 +107,9 @@ def insert_request(
     same = {"its_model": row.id, "its_key": key, "its_sequence": sequence}
     known, n_open, n_waiting = session.connection().execute(_STANDING, same).one()
     if known is not None:
-        return _accepted_before(session.get_one(RequestRow, known), digest, row, key, asked)
+        before = session.get_one(RequestRow, known)
+        is_same = wanted.is_by_number and before.sequence == sequence
+        return _accepted_before(before, before.digest if is_same else digest, row, key, asked)
     _require_open(row)
     _require_place(n_open)
     allowed = with_room(session, row, body, sequence, n_waiting, len(message))

@@ -27,6 +27,7 @@ from warren_gateway.store.tables import (
 from warren_gateway.tinker.paths import keys_of, name_of, session_of
 from warren_gateway.usage.counting import DAY_S
 from warren_gateway.usage.sampled import count_uncounted
+from warren_schemas.events import RunState
 from warren_schemas.tinker.account import (
     GIGABYTE,
     PromptTokens,
@@ -38,6 +39,7 @@ from warren_schemas.tinker.account import (
 )
 
 MOST_LISTED = 10_000
+_OVER = [state for state in RunState if state.is_final]
 
 
 class TooMany(ValueError):
@@ -86,7 +88,7 @@ def stored_by_session(
             .group_by(col(Run.id))
         )
         if table is Checkpoint:
-            query = query.where(col(Checkpoint.is_automatic).is_(False))
+            query = query.where(col(Checkpoint.is_automatic).is_(False) | col(Run.state).in_(_OVER))
         if not viewer.sees_all:
             query = query.where(col(Run.owner) == viewer.user)
         for key, owner, n, size_bytes in session.exec(query):

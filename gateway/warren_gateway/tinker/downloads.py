@@ -1,6 +1,7 @@
 """What may be downloaded without a key, by whoever has its token.
 
-Invariants: the token is kept nowhere, its hash alone; it ends by itself, and with the user that it was given to.
+Invariants: the token is kept nowhere, its hash alone; it ends by itself, with the user that it was given to, and once they
+may no longer read what it leads to.
 """
 
 import hashlib
@@ -9,10 +10,13 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from sqlmodel import Session, col, delete
+from sqlmodel import Session, col, delete, select
+from sqlmodel.sql.expression import SelectOfScalar
 
+from warren_gateway.access.caller import Viewer
+from warren_gateway.access.shared_runs import may_read
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import TinkerDownload, User
+from warren_gateway.store.tables import Checkpoint, Model, Run, SnapshotRow, TinkerDownload, User
 
 LIFETIME_S = 3600.0
 
@@ -63,4 +67,21 @@ def _find(hashed: str, session: Session) -> TinkerDownload:
         raise NoSuchDownload
     if user.removed_s is not None or user.disabled_s is not None:
         raise NoSuchDownload
+    viewer = Viewer(user.name, sees_all=user.is_admin)
+    if row.folder is not None and not _may_read(session, viewer, row.folder):
+        raise NoSuchDownload
     return row
+
+
+def _may_read(session: Session, viewer: Viewer, folder: str) -> bool:
+    """Whether it is kept of a run of theirs, or of one that is shared with them."""
+    return any(
+        may_read(session, viewer, run)
+        for table in (Checkpoint, SnapshotRow)
+        for run in session.exec(_runs_of(table).where(col(table.url) == folder))
+    )
+
+
+def _runs_of(table: type[Checkpoint] | type[SnapshotRow]) -> SelectOfScalar[Run]:
+    joined = select(Run).join(Model, col(Model.run_id) == col(Run.id))
+    return joined.join(table, col(table.model_id) == col(Model.id))

@@ -25,6 +25,7 @@ from warren_schemas.config import Loss
 from warren_schemas.http.trainable import MAX_DATA, Datum, ForwardAsked, ForwardBackwardAsked
 
 STABLE_REINFORCE = "stable_reinforce"
+CUSTOM = "custom"
 REFUSED: Final = "refused"
 
 LOSSES: dict[str, Mapping[str, str]] = {
@@ -137,6 +138,11 @@ def _unknown(name: str) -> str:
             "the formula of stable_reinforce is not public, so it is not offered here; pass"
             " loss_fn=ppo, cispo or importance_sampling instead (in the cookbook: loss_fn=ppo); the gateway's"
             " operator may let one of them stand for it (--tinker-stable-reinforce)"
+        )
+    if name == CUSTOM:
+        return (
+            "a loss of your own (custom) is computed on the client's side here: call forward_backward_custom with it, which"
+            " also takes what create_custom_loss makes of one"
         )
     return f"there is no loss {name}; there are {', '.join(LOSSES)}"
 

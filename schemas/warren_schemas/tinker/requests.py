@@ -11,6 +11,8 @@ from warren_schemas.config.numbers import NonNegativeInt, PositiveInt, WholeNumb
 MAX_ID = 256
 
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
+AccessToken = Annotated[str, Field(max_length=4096)]
+"""Of another account's checkpoints; refused, for there are none here."""
 MOST_METADATA_BYTES = 16 * 1024
 
 
@@ -191,6 +193,7 @@ class LoadWeights(Lenient):
     seq_id: NonNegativeInt
     path: Id
     optimizer: bool = False
+    weights_access_token: AccessToken | None = None
 
 
 class LoadNew(Lenient):
@@ -203,6 +206,7 @@ class LoadNew(Lenient):
     base_model: Id | None = None
     optimizer_config: OptimizerAsked | None = None
     user_metadata: Metadata | None = None
+    weights_access_token: AccessToken | None = None
 
 
 class LoadAsked(RootModel[OpAsked | LoadNew]):
@@ -269,7 +273,7 @@ class CopyWeights(Lenient):
     destination_project_id: Annotated[str, Field(max_length=256)] | None = None
     """Of the new session."""
     ttl_seconds: PositiveInt | None = None
-    weights_access_token: Annotated[str, Field(max_length=4096)] | None = None
+    weights_access_token: AccessToken | None = None
 
 
 class DownloadAsked(Lenient):

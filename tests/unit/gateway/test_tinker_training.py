@@ -99,6 +99,7 @@ def test_settings_of_losses_are_absolute_thresholds() -> None:
     [
         ("stable_reinforce", {}, "loss_fn=ppo, cispo or importance_sampling"),
         ("mine", {}, "there is no loss mine"),
+        ("custom", {}, "call forward_backward_custom"),
         ("cross_entropy", {}, "target_tokens are missing"),
         ("cross_entropy", {"target_tokens": tensor([5, -100], "<i8")}, "can't be a token's id"),
         ("cross_entropy", {"target_tokens": tensor([5, 1 << 32], "<i8")}, "can't be a token's id"),

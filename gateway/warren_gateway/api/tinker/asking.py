@@ -82,7 +82,7 @@ async def submitted(
 
 def _wanted(op: Asking, noted: Noted) -> Wanted:
     """Samplers that are `inflight` move on to what is published for such ones, and to nothing else. Raises `InvalidOp`."""
-    want = wanted(op, noted.model_dump())
+    want = replace(wanted(op, noted.model_dump()), is_by_number=True)
     if not isinstance(want.body, PublishPolicy):
         return want
     opens = noted.sampler is not None and noted.kind == "snapshot"

@@ -7,7 +7,14 @@ from aiohttp import web
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.asking import own_session
 from warren_gateway.api.tinker.errors import invalid, no_such
-from warren_gateway.api.tinker.kept import CHECKPOINT, kept_of, named, no_checkpoint, require_kept
+from warren_gateway.api.tinker.kept import (
+    CHECKPOINT,
+    kept_of,
+    named,
+    no_checkpoint,
+    require_kept,
+    require_no_token,
+)
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.models.copied_rows import CopyAsked
 from warren_gateway.models.problems import CantCopy, KeptInUse, NoSuchKept
@@ -21,7 +28,6 @@ from warren_schemas.users.access import KeyScope, ShareRun
 
 KEY = "X-Idempotency-Key"
 """Header that is the same however often a request for a copy is sent."""
-TOKEN = "X-Tinker-Weights-Access-Token"
 
 
 async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
@@ -61,7 +67,7 @@ async def unpublish_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
 async def copy_weights(call: Call[CopyWeights]) -> web.StreamResponse:
     """What is copied has its name in the new training run."""
     takes = call.takes
-    _require_no_token(call)
+    require_no_token(call, takes.weights_access_token)
     copy = await _slot(call)
     try:
         path = KeptPath.parse(takes.source_path)
@@ -77,15 +83,6 @@ async def copy_weights(call: Call[CopyWeights]) -> web.StreamResponse:
     except CantCopy as error:
         raise invalid(f"{takes.source_path} can't be copied: {error}") from error
     return reply(WeightsCopied(tinker_path=f"{replace(path, model=copy)}"))
-
-
-def _require_no_token(call: Call[CopyWeights]) -> None:
-    """Raises `Refusal`: it would have no effect."""
-    if call.takes.weights_access_token or TOKEN in call.request.headers:
-        raise invalid(
-            "Access tokens of other accounts are not offered here",
-            "Let the checkpoint's owner publish it, or share its run with you.",
-        )
 
 
 async def _slot(call: Call[CopyWeights]) -> str:

@@ -1,6 +1,7 @@
 """Files of checkpoints and timelines of sessions, behind URLs that need no key.
 
-Invariant: a URL is given to whoever may read what it leads to, for a while; what is deleted meanwhile is gone for it.
+Invariant: a URL is given to whoever may read what it leads to, for a while; what is deleted meanwhile, or shared no more, is
+gone for it.
 """
 
 import asyncio
@@ -77,7 +78,7 @@ async def _granted(call: Call[Nothing]) -> tuple[Grant, FolderView]:
     trained, asked = await named_of_any(call)
     kept = await require_kept(call, trained, asked)
     folder = await readable(NamedFolder(kept.name, kept.url))
-    return await call.parts.tinker.downloads.grant(call.owner, folder=folder.url), folder
+    return await call.parts.tinker.downloads.grant(call.owner, folder=kept.url), folder
 
 
 def _url(call: Call[Nothing], grant: Grant, file: str = "") -> str:

@@ -1,14 +1,18 @@
 """Which checkpoint a path of the protocol names."""
 
 from warren_gateway.api.problems import Refusal
-from warren_gateway.api.route import Call, Nothing
-from warren_gateway.api.tinker.errors import no_such
+from warren_gateway.api.route import Call, Nothing, TakesT
+from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.http.trainable import KeptAsked, ModelCheckpoint, ModelSnapshot
 from warren_schemas.tinker.requests import TtlAsked
 
 CHECKPOINT = "training_runs/{training}/checkpoints/{kind}/{checkpoint}"
+TOKEN = "X-Tinker-Weights-Access-Token"
+"""A header; or it stands in the body."""
+NO_TOKENS = "Access tokens of other accounts are not offered here"
+PUBLISH = "Let the checkpoint's owner publish it, or share its run with you."
 _Calls = Call[Nothing] | Call[TtlAsked]
 
 
@@ -54,3 +58,13 @@ async def require_kept(
         if row.name == asked.name:
             return row
     raise no_checkpoint(call)
+
+
+def require_no_token(call: Call[TakesT], token: str | None) -> None:
+    """Raises `Refusal`: it would have no effect."""
+    if has_token(call, token):
+        raise invalid(NO_TOKENS, PUBLISH)
+
+
+def has_token(call: Call[TakesT], token: str | None) -> bool:
+    return bool(token) or TOKEN in call.request.headers

@@ -12,6 +12,7 @@ from warren_gateway.api.tinker.asking import (
     trained_model,
 )
 from warren_gateway.api.tinker.errors import invalid
+from warren_gateway.api.tinker.kept import NO_TOKENS, PUBLISH, has_token, require_no_token
 from warren_gateway.api.tinker.route import op_route, tinker_route
 from warren_gateway.models.problems import InvalidOp, NoSuchKept
 from warren_gateway.tinker.creating import CantCreate, created, created_from
@@ -60,6 +61,7 @@ async def load_weights(call: Call[LoadAsked]) -> web.StreamResponse:
 
 async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamResponse:
     session = await own_session(call, takes.session_id)
+    require_no_token(call, takes.weights_access_token)
     try:
         source = await _kept(call, takes.path)
         name = await created_from(call.parts.models, call.viewer, session, takes, *source)
@@ -69,6 +71,8 @@ async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamRespons
 
 
 async def _load_into(call: Call[LoadAsked], takes: LoadWeights) -> Asking:
+    if has_token(call, takes.weights_access_token):
+        return SkipAsked(reason=f"{NO_TOKENS}. {PUBLISH}")
     try:
         source, path = await _kept(call, takes.path)
         of = path.name  # of its own: it may be saved by an op that comes before

@@ -13,6 +13,7 @@ from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.creating import weights_told
 from warren_gateway.tinker.paths import InvalidPath, KeptPath, Kind
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
+from warren_schemas.events import RunState
 from warren_schemas.http.trainable import KeptList, ModelCheckpoint, ModelSnapshot
 from warren_schemas.tinker.answers import (
     Cursor,
@@ -27,6 +28,7 @@ from warren_schemas.training import is_full
 from warren_schemas.users.access import KeyScope
 
 MOST_RUNS = 1000
+"""That are looked at in one transaction."""
 
 _Calls = Call[Nothing] | Call[ListAsked] | Call[ScopeAsked] | Call[PathNamed] | Call[TtlAsked]
 
@@ -57,12 +59,23 @@ async def list_run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
 
 async def list_checkpoints(call: Call[ListAsked]) -> web.StreamResponse:
     takes = call.takes
-    found, _ = await call.parts.tinker.models.listed(call.viewer, takes.access_scope, MOST_RUNS, 0)
-    kept = await call.parts.models.kept_of([trained.id for trained in found])
-    every = [view for trained in found for view in _views(trained, kept[trained.id])]
+    every = await _all_kept(call)
     page = tuple(every[takes.offset : takes.offset + takes.limit])
     cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=len(every))
     return reply(KeptAnswer(checkpoints=page, cursor=cursor))
+
+
+async def _all_kept(call: Call[ListAsked]) -> list[Kept]:
+    """Of the newest run first."""
+    every, n_seen, n = list[Kept](), 0, 1
+    while n_seen < n:
+        found, n = await call.parts.tinker.models.listed(
+            call.viewer, call.takes.access_scope, MOST_RUNS, n_seen
+        )
+        kept = await call.parts.models.kept_of([trained.id for trained in found])
+        every += [view for trained in found for view in _views(trained, kept[trained.id])]
+        n_seen += MOST_RUNS
+    return every
 
 
 async def weights_info(call: Call[PathNamed]) -> web.StreamResponse:
@@ -88,8 +101,10 @@ async def _kept(call: _Calls, trained: Trained) -> list[Kept]:
 
 
 def _views(trained: Trained, kept: KeptList) -> list[Kept]:
-    """What its client has saved, oldest first."""
-    saved = [_view(trained, row) for row in kept.checkpoints if not row.is_automatic]
+    """What its client has saved, oldest first; of a run that is over, what was saved as it ended as well: its client may
+    have vanished, and a living run soon replaces such ones."""
+    is_over = RunState(trained.run.state).is_final
+    saved = [_view(trained, row) for row in kept.checkpoints if is_over or not row.is_automatic]
     return saved + [_view(trained, row) for row in kept.snapshots]
 
 

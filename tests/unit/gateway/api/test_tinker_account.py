@@ -19,9 +19,17 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.access.key import Key
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Checkpoint, Model, SnapshotRow, TinkerDownload, UsageRow
+from warren_gateway.store.tables import (
+    Checkpoint,
+    Model,
+    Run,
+    SnapshotRow,
+    TinkerDownload,
+    UsageRow,
+)
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.usage.counting import SampleUse, count_samples
+from warren_schemas.events import RunState
 from warren_schemas.files import SEAL
 from warren_schemas.http.trainable import CreateModel
 
@@ -108,6 +116,45 @@ async def test_a_download_ends_with_its_user(gateway: Gateway, ann: Wire, sessio
     await gateway.parts.users.disable("ann")
     async with gateway.nobody.get(urlsplit(str(archive["url"])).path) as response:
         assert response.status == 404
+
+
+async def test_a_download_ends_with_the_share_it_was_given_by(
+    gateway: Gateway, ann: Wire, bob: Wire, session: str
+) -> None:
+    path = checkpoint(session, "sampler_weights/w1")
+    await bob.get(f"{path}/archive", status=404)
+    async with gateway.ann.post(f"/api/v1/{path}/publish") as response:
+        assert response.status == 200
+    urls = [(await who.get(f"{path}/archive"))["url"] for who in (ann, bob)]
+    places = [urlsplit(str(url)).path for url in urls]
+    statuses = list[int]()
+    for shared in (True, False):
+        if not shared:
+            await gateway.ann.delete(f"/api/v1/{path}/publish")
+        for place in places:
+            async with gateway.nobody.get(place) as response:
+                statuses.append(response.status)
+    assert statuses == [200, 200, 200, 404]
+
+
+async def test_what_was_saved_as_a_run_ended_is_listed_and_counted(
+    gateway: Gateway, ann: Wire, session: str
+) -> None:
+    """Its client may have vanished. While the model lives such a checkpoint soon goes."""
+
+    async def seen() -> tuple[set[str], int]:
+        listed = (await ann.get(checkpoint(session, "").rstrip("/")))["checkpoints"]
+        stored = (await ann.get("billing/usage/checkpoints/current"))["data"]
+        return {one["checkpoint_id"] for one in listed}, stored[0]["checkpoint_count"]
+
+    kept = {"weights/s1", "external_weights/out", "sampler_weights/w1"}
+    assert await seen() == (kept, 3)
+
+    def end(store: Session) -> None:
+        store.exec(select(Run)).one().state = RunState.COMPLETED
+
+    await gateway.store.transact(end)
+    assert await seen() == (kept | {"weights/auto"}, 4)
 
 
 async def test_urls_begin_with_the_public_one(store: Store, broker: Broker, tmp_path: Path) -> None:

@@ -101,8 +101,31 @@ async def test_what_cant_be_done_takes_its_place_and_fails_there(
     few_bytes.data[0].loss_fn_inputs["target_tokens"].shape.extend([2, MAX_DATA + 1])
     await ann.train(few_bytes.SerializeToString())
     assert await asked_for(gateway) == [(n, "refused") for n in (1, 2, 3, 4, 5)]
-    await ann.post("optim_step", {"model_id": model, "seq_id": 1, "adam_params": {}}, status=400)
     await ann.train(b"\xff\xff\xff", status=400)
+
+
+async def test_the_number_alone_says_which_op_it_is(
+    gateway: Gateway, ann: Wire, model: str
+) -> None:
+    """A request that was lost on its way back comes again, when what it names may be gone, or be there."""
+    load: Json = {"model_id": model, "seq_id": 1, "path": "tinker://nobody:train:0/weights/x"}
+    future = await ann.post("load_weights", load)
+    assert await ann.post("load_weights", load | {"path": f"tinker://{model}/weights/x"}) == future
+    save: Json = {"model_id": model, "seq_id": 1, "path": "s1"}
+    assert await ann.post("save_weights", save) == future
+    assert await asked_for(gateway) == [(1, "refused")]
+
+
+async def test_access_tokens_of_others_are_refused_where_weights_are_loaded(
+    gateway: Gateway, ann: Wire, model: str
+) -> None:
+    token: Json = {"path": f"tinker://{model}/weights/s1", "weights_access_token": "tml-other"}
+    await ann.post("load_weights", {"model_id": model, "seq_id": 1, **token})
+    [refused] = await ops_of(gateway)
+    assert isinstance(refused, Refused) and "Access tokens of other accounts" in refused.reason
+    anew: Json = {"session_id": await ann.session(), "model_seq_id": 1, **token}
+    told = await ann.post("load_weights", anew, status=400)
+    assert "Let the checkpoint's owner publish it" in told["detail"]
 
 
 async def test_a_step_that_is_refused_drops_the_gradient_before_it(
