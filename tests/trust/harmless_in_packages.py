@@ -34,6 +34,10 @@ HARMLESS_IN_PACKAGES: Mapping[str, str] = {
     "environments.config.inspect_ai.models": "names of the task's roles: letters, digits, _ and -",
     "environments.config.inspect_ai.models.model": "sent to the owner's service, which the operator lists, as it is",
     **{
+        f"environments.config.{name}.variables": "names of the run's secrets: test_secrets.py in tests/ecosystems"
+        for name in ("verifiers", "verifiers_v0", "harbor", "inspect_ai")
+    },
+    **{
         f"environments.config.{name}.text.{key}": why
         for name in ("alfworld", "gem", "gymnasium", "textarena", "textworld")
         for key, why in _TEXT.items()

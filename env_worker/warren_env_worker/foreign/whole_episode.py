@@ -15,12 +15,14 @@ from warren_env_worker.foreign.episode import MAX_LOSSES, PackageFailed
 from warren_env_worker.foreign.package import Package
 
 
-async def answer_of(package: Package, made: Mapping[str, object], asked: object) -> dict[str, Any]:
-    """`made` is what the program's `make` gets, and `asked` its `step`. Raises `ConfigError`, `PackageFailed`,
+async def answer_of(
+    package: Package, made: Mapping[str, object], asked: object, variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """`made` is what the program's `make` gets, and `asked` its `step`; `variables` are set in its process before. Raises `ConfigError`, `PackageFailed`,
     `StartFailed`, `ProcessLost`."""
     conversation = await package.episode()
     try:
-        await _answered(conversation, {"make": made})
+        await _answered(conversation, {"variables": variables, "make": made})
         return await _answered(conversation, {"step": asked})
     except ProcessLost as error:
         raise ProcessLost(f"the process of {package.name} was lost") from error
@@ -29,13 +31,13 @@ async def answer_of(package: Package, made: Mapping[str, object], asked: object)
 
 
 async def repeated_answer_of(
-    package: Package, made: Mapping[str, object], asked: object
+    package: Package, made: Mapping[str, object], asked: object, variables: Mapping[str, str]
 ) -> dict[str, Any]:
     """The same of what plays nothing: asked again where its process was lost. Raises `ConfigError`, `PackageFailed`,
     `StartFailed`."""
     for _ in range(MAX_LOSSES):
         with contextlib.suppress(ProcessLost):
-            return await answer_of(package, made, asked)
+            return await answer_of(package, made, asked, variables)
     raise PackageFailed(f"its process died {MAX_LOSSES} times before it played anything")
 
 

@@ -31,6 +31,7 @@ from warren_env_worker.foreign.box.bubblewrap import (
 )
 from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import package
+from warren_env_worker.foreign.variables import SecretVariables, Variables
 from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.permissions.permissions import current
 from warren_schemas.ids import MAX_TASK_ID_CHARS
@@ -39,6 +40,7 @@ from warren_schemas.transcript import MAX_CATEGORY_CHARS
 
 _AGENTS = ("shell", "terminus-2")
 """Those that an operator's policy need not name: their loop runs beside the container, not in it."""
+_OWN_VARIABLES = frozenset({"OPENAI_API_KEY", "OPENAI_BASE_URL"})
 _SHELL: dict[str, JsonValue] = {"max_calls": 32, "command_s": 120.0, "result_chars": 20_000}
 _SPLIT = "{split}"
 _USUAL_REWARD = "reward"
@@ -71,13 +73,15 @@ class Harbor(AgentEnv[HarborTask]):
         box: Box | None = None,
         disk_mib: PositiveInt | None = None,
         skip_run_lines: bool = False,
+        variables: Variables | None = None,
     ) -> None:
         """`path` is a folder of tasks on the env worker; `{split}` in it stands for the split.
 
         `agent` is `shell` (ours: one tool, 32 or `max_calls` of 120 or `command_s` each), the name of one of Harbor's, or
         `module:Class`; `agent_config` is for these. `reward` is which of the tests' rewards counts: that one must be
         there. Without it, the only one does, or of several the one called `reward`.
-        `box` and `disk_mib` bound a box; `skip_run_lines` leaves out what a Dockerfile runs.
+        `box` and `disk_mib` bound a box; `skip_run_lines` leaves out what a Dockerfile runs. `variables` are environment
+        variables of the trial's process, which a task.toml names as `${NAME}`; their values are secrets of the run, by name.
         """
         self.permissions = current()
         self.path, self.agent, self.agent_config = path, agent, dict(agent_config or {})
@@ -88,6 +92,7 @@ class Harbor(AgentEnv[HarborTask]):
         self.box = chosen(box, self.permissions)
         self.disk_mib = chosen_disk_mib(disk_mib, self.permissions)
         self.skip_run_lines = skip_run_lines
+        self.variables = SecretVariables(variables, _OWN_VARIABLES)
         if agent == "shell" and self.agent_config:
             raise ConfigError("agent_config: the agent shell is set by max_calls and its like")
         if agent != "shell" and of_shell:
@@ -113,7 +118,9 @@ class Harbor(AgentEnv[HarborTask]):
             raise ConfigError("agent_config: this env worker's operator allows none")
 
     async def tasks(self, split: str) -> Sequence[HarborTask]:
-        found: list[HarborTask] = (await self._answer(split, None))["tasks"]
+        found: list[HarborTask] = (await self._answer(split, None, self.variables.placeholders))[
+            "tasks"
+        ]
         if not found:
             raise ConfigError(f"path: no folder below {self.path} has a task.toml")
         return found
@@ -123,9 +130,10 @@ class Harbor(AgentEnv[HarborTask]):
 
     async def run(self, task: HarborTask, agent: Agent) -> float:
         self.category = (task.get("category") or "")[:MAX_CATEGORY_CHARS] or None
+        variables = self.variables.of(agent.context.secrets)
         with tempfile.TemporaryDirectory(prefix="warren-harbor-") as trials:
             asked = self._asked(task, agent) | {"trials": trials}
-            played = await self._answer(agent.context.split, asked)
+            played = await self._answer(agent.context.split, asked, variables)
         if "failed" in played:
             raise _failure(task["name"], **played)
         agent.metric("agent_error", played["agent_error"])
@@ -165,9 +173,12 @@ class Harbor(AgentEnv[HarborTask]):
             f"reward: the tests gave {', '.join(rewards)}, and none called {named}; name one of them"
         )
 
-    async def _answer(self, split: str, asked: object) -> dict[str, Any]:
+    async def _answer(
+        self, split: str, asked: object, variables: Mapping[str, str]
+    ) -> dict[str, Any]:
         folder = self.permissions.folder(self.path.replace(_SPLIT, split))
-        return await answer_of(package("harbor", "harbor_episode.py"), {"folder": folder}, asked)
+        program = package("harbor", "harbor_episode.py")
+        return await answer_of(program, {"folder": folder}, asked, variables)
 
 
 def _failure(task: str, failed: str, why: str) -> Exception:

@@ -34,6 +34,7 @@ from warren_env_worker.foreign.box.bubblewrap import (
     refuse_unused,
 )
 from warren_env_worker.foreign.package import package
+from warren_env_worker.foreign.variables import SecretVariables, Variables
 from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.permissions.permissions import current
 from warren_schemas.base import Frozen
@@ -46,6 +47,7 @@ _NAMED = re.compile(r"([A-Za-z0-9][\w-]*)/([A-Za-z0-9][\w-]*)", re.ASCII)
 """Of an installed package."""
 _IN_A_FILE = re.compile(r"(.+\.py)(@[A-Za-z_]\w*)?", re.ASCII)
 _DOWNLOADED = "hf"
+_OWN_VARIABLES = frozenset({"INSPECT_TRACE_FILE", "INSPECT_CACHE_DIR"})
 Role = Annotated[str, Field(pattern=r"^[A-Za-z_][\w-]{0,31}$")]
 
 
@@ -82,12 +84,14 @@ class InspectAi(AgentEnv[InspectSample]):
         sandbox: Literal["box", "docker"] | None = None,
         box: Box | None = None,
         disk_mib: PositiveInt | None = None,
+        variables: Variables | None = None,
     ) -> None:
         """`task` is `package/task` of an installed package, or `FILE@TASK`; its arguments are those of the task's function, and
         `split_arguments` hold for one of the run's splits alone.
 
         The reward is the sum of the scores, or of those that have `weights`. `models` are those of the task's roles, such as
-        `grader`. `sandbox` is that of all samples, instead of the task's own.
+        `grader`. `sandbox` is that of all samples, instead of the task's own. `variables` are environment variables whose
+        values are secrets of the run, by their names.
         """
         self.task = _known(task)
         self.arguments = Arguments(arguments, split_arguments)
@@ -95,6 +99,7 @@ class InspectAi(AgentEnv[InspectSample]):
         if weights is not None and not weights:
             raise ConfigError("weights: name at least one score, or leave it out: each counts then")
         self.weights, self.sandbox = weights, sandbox
+        self.variables = SecretVariables(variables, _OWN_VARIABLES)
         self.disk_mib = chosen_disk_mib(disk_mib, current())
         self.box = chosen(box, current())
         self.models = {role: _other(model) for role, model in (models or {}).items()}
@@ -106,16 +111,18 @@ class InspectAi(AgentEnv[InspectSample]):
         return self.models
 
     async def tasks(self, split: str) -> Sequence[InspectSample]:
-        return [InspectSample(*told) for told in (await self._answer(split, None))["samples"]]
+        told = await self._answer(split, None, self.variables.placeholders)
+        return [InspectSample(*each) for each in told["samples"]]
 
     def id_of(self, task: InspectSample) -> str:
         return str(task.id)[:MAX_TASK_ID_CHARS]
 
     async def run(self, task: InspectSample, agent: Agent) -> float | None:
         self.category = (task.category or "")[:MAX_CATEGORY_CHARS] or None
+        variables = self.variables.of(agent.context.secrets)
         with tempfile.TemporaryDirectory(prefix="warren-inspect-") as logs:
             asked = self._asked(task, agent) | {"logs": logs}
-            played = await self._answer(agent.context.split, asked)
+            played = await self._answer(agent.context.split, asked, variables)
         scores: dict[str, float] = played["scores"]
         for name, value in {**scores, "limited": played["limited"]}.items():
             agent.metric(name, value)
@@ -142,9 +149,12 @@ class InspectAi(AgentEnv[InspectSample]):
             )
         return sum(weight * scores[name] for name, weight in self.weights.items())
 
-    async def _answer(self, split: str, asked: object) -> dict[str, Any]:
+    async def _answer(
+        self, split: str, asked: object, variables: Mapping[str, str]
+    ) -> dict[str, Any]:
         made = {"task": self.task, "arguments": self.arguments.of(split)}
-        return await answer_of(package("inspect_ai", "inspect_ai_episode.py"), made, asked)
+        program = package("inspect_ai", "inspect_ai_episode.py")
+        return await answer_of(program, made, asked, variables)
 
 
 def _known(task: str) -> str:

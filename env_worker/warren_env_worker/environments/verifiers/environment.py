@@ -22,9 +22,11 @@ from warren.agents.environment import Agent, AgentEnv
 from warren.environment import ConfigError, Context, Limits
 from warren_env_worker.environments.plain_arguments import Arguments, require_plain
 from warren_env_worker.foreign.package import Package, package
+from warren_env_worker.foreign.variables import SecretVariables, Variables
 from warren_env_worker.foreign.whole_episode import answer_of, repeated_answer_of
 from warren_env_worker.permissions.permissions import current
 
+_OWN_VARIABLES = frozenset({"WARREN_EPISODE_KEY"})
 _ID = re.compile(r"[A-Za-z0-9][\w-]{0,127}", re.ASCII)
 """No path, and no part of a package."""
 
@@ -50,12 +52,15 @@ class Verifiers(AgentEnv[Question | int | None]):
         taskset: str,
         arguments: Mapping[str, JsonValue] | None = None,
         split_arguments: Mapping[str, Mapping[str, JsonValue]] | None = None,
+        variables: Variables | None = None,
     ) -> None:
-        """The taskset's id and its config; `split_arguments` are those that only hold for one of the run's splits."""
+        """The taskset's id and its config; `split_arguments` are those that only hold for one of the run's splits.
+        `variables` are environment variables whose values are secrets of the run, by their names."""
         if not _ID.fullmatch(taskset):
             raise ConfigError("taskset: expected the id of an installed one, such as gsm8k")
         self.taskset = taskset
         self.arguments = Arguments(arguments, split_arguments)
+        self.variables = SecretVariables(variables, _OWN_VARIABLES)
         _require_allowed(taskset, self.arguments.every)
         self.require_arguments({name for of in self.arguments.every for name in of})
 
@@ -67,7 +72,7 @@ class Verifiers(AgentEnv[Question | int | None]):
             raise ConfigError("arguments.system_prompt: it is the path of a file on the worker")
 
     async def tasks(self, split: str) -> Sequence[Question] | Sequence[int] | None:
-        told = await repeated_answer_of(*self._program(split), None)
+        told = await repeated_answer_of(*self._program(split), None, self.variables.placeholders)
         if told["n_tasks"] is None:
             return None
         if told["ids"] is None:
@@ -78,7 +83,9 @@ class Verifiers(AgentEnv[Question | int | None]):
         return task.id if isinstance(task, Question) else None
 
     async def run(self, task: Question | int | None, agent: Agent) -> float | None:
-        played = await answer_of(*self._program(agent.context.split), _asked(task, agent))
+        variables = self.variables.of(agent.context.secrets)
+        program = self._program(agent.context.split)
+        played = await answer_of(*program, _asked(task, agent), variables)
         for name, value in played["metrics"].items():
             agent.metric(name, value)
         return played["reward"]

@@ -63,7 +63,11 @@ class Box:
         line = [filled(part, files) for part in isolation["line"]]
         try:
             process = await asyncio.create_subprocess_exec(
-                *line, stdin=theirs.fileno(), pass_fds=tuple(files.values()), start_new_session=True
+                *line,
+                stdin=theirs.fileno(),
+                pass_fds=tuple(files.values()),
+                start_new_session=True,
+                env={},  # process 1 would show what is in ours, keys too, to all others of the box
             )
         finally:
             theirs.close()

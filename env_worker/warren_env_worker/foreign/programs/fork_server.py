@@ -3,7 +3,8 @@
 The program, a file with a class `Episode`, is imported once, and then `ready` is written; each connection to the socket is an episode in a
 process that is forked from here. Requests and replies are JSON, a line each. The process begins with `{}`, before
 which nothing is asked: a connection that is refused and closed would else lose the refusal to the failing request.
-Then comes `{"make": {…}}`, which calls `make` and `begin` and answers what `begin` returns, then `{"step": "…"}`. What raises, or can't be told in JSON and so
+Then comes `{"make": {…}}`, which calls `make` and `begin` and answers what `begin` returns, and may have `variables`, which are set in
+the environment of this process alone before; then `{"step": "…"}`. What raises, or can't be told in JSON and so
 many bytes, is answered with `error`; `misfit` says that `make` raised, so that what it got is to blame.
 
 Invariants: a connection that is closed takes its process with it, whatever that is doing; a process that dies
@@ -162,6 +163,7 @@ def answer(episode: Any, request: dict[str, Any], max_bytes: int) -> bytes:
     is_made = "make" not in request
     try:
         if "make" in request:
+            os.environ.update(request.get("variables", {}))
             episode.make(**request["make"])
             is_made = True
             return line_of(episode.begin(), max_bytes)

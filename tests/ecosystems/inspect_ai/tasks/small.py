@@ -36,6 +36,14 @@ def sums(n: int = 2):
 
 
 @task
+def keyed():
+    """Shows and prints the key that it finds in a variable."""
+    key = os.environ.get("JUDGE_KEY", "nothing")
+    print("the key is", key, flush=True)
+    return Task(dataset=[Sample(key, target="7")], solver=generate(), scorer=includes())
+
+
+@task
 def two_questions():
     samples = [Sample("0?", target="e")]
     return Task(dataset=samples, solver=asks_again(), scorer=always_four())
