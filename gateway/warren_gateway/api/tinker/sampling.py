@@ -97,12 +97,12 @@ async def show_sampler(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def sample(call: Call[Sample]) -> web.StreamResponse:
-    """What can't be sampled is told by the future, as the clients expect it."""
+    """What can't be sampled is told by the future, as the clients expect it, and that no sampler is there to whoever polls
+    for it: it waits for one."""
     takes, futures = call.takes, call.parts.tinker.futures
     name = f"{takes.sampling_session_id}:{takes.seq_id}"
     opened = await _opened(call, takes.sampling_session_id)
     await _require_readable(call, opened)
-    _require_sampler(call, opened.policy)
     body = await call.request.read()
     try:
         await futures.ask(call.owner, name, body, partial(ask_of, takes, opened.policy, body))
@@ -122,13 +122,6 @@ async def _require_readable(call: Call[Sample], opened: OpenedSampler) -> None:
         await call.parts.served.require_readable(call.viewer, opened.policy)
     except NoSuchModel as error:
         raise no_such("sampler", opened.row.id) from error
-
-
-def _require_sampler(call: Call[Sample], policy: PolicyRef) -> None:
-    """Raises `Refusal` where nobody is there to sample."""
-    served = call.parts.served
-    if policy.base_model not in served.offered:
-        raise no_sampler(policy.base_model, served.offered, served.advice)
 
 
 async def _opened(call: Call[Nothing] | Call[Sample], name: str) -> OpenedSampler:

@@ -8,6 +8,7 @@ import pytest
 from sqlmodel import Session, update
 from tests.support.brokers import eventually
 from tests.support.gateway import Gateway, heartbeat
+from tests.support.rote_sampler import answering
 from tests.support.sampling_gateway import running
 from tests.support.tinker import Json, Wire
 
@@ -96,6 +97,36 @@ async def test_a_session_begins_with_what_its_client_will_wait_for(scheduled: Ga
         return await told() == "1 job waits for a trainer already."
 
     await eventually(is_queued)
+
+
+async def test_a_sample_is_accepted_where_no_sampler_is_and_waits_for_one(
+    scheduled: Gateway,
+) -> None:
+    ann, registry = Wire(scheduled.ann), scheduled.parts.registry
+    registry.hear(sampler())
+    opened = await ann.sampler(await ann.session(), base_model=BASE)
+    registry.hear(sampler(is_leaving=True))
+    assert not registry.alive(WorkerRole.SAMPLER)
+    future = (await ann.ask(opened, 0, [2, 5, 7]))["request_id"]
+    async with answering(scheduled, asyncio.Queue()):
+        assert isinstance(await ann.outcome(future), bytes)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sampling": {"max_tokens": 0}},
+        {"sampling": {"top_p": 0}},
+        {"sampling": {"temperature": -1}},
+        {"num_samples": 1025},
+    ],
+)
+async def test_what_no_sampler_could_do_is_refused_at_once(gateway: Gateway, wrong: Json) -> None:
+    ann = Wire(gateway.ann)
+    gateway.parts.registry.hear(sampler())
+    opened = await ann.sampler(await ann.session(), base_model=BASE)
+    told = await ann.ask(opened, 0, [2, 5, 7], **wrong, status=422)
+    assert told["detail"].startswith("The body has 1 mistake")
 
 
 async def opening(wire: Wire, base_model: str, *, status: int) -> Json:
