@@ -31,6 +31,7 @@ from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.completions import clone_of
 from warren_gateway.tinker.samples.rows import FailedSample, Sampled, SampleRows
+from warren_gateway.tinker.samples.turns import Turns
 from warren_gateway.tinker.samples.unfetched import Unfetched
 from warren_gateway.tinker.samples.use import use_of
 from warren_gateway.usage.counting import SampleUse
@@ -97,6 +98,7 @@ class Answering:
     ) -> None:
         self._questions = questions
         self._budget = budget
+        self._turns = Turns(budget)
         self._kib = asked
         self._rows = rows
         self._waiters = waiters
@@ -139,10 +141,15 @@ class Answering:
         if (n := ask.question.n) > self._budget.most:
             raise CantSample(f"num_samples is {n}, and {self._budget.most} is the most here")
 
-    def require_place(self, owner: str, ask: Ask, body: bytes) -> None:
+    def require_place(self, owner: str, name: str, ask: Ask, body: bytes) -> None:
         """Whoever may wait for no more is refused before anything is written. Raises `OverBudget`."""
         one = _awaited(owner, ask, body)
-        self._take(one)
+        self._turns.require(owner, name, one.n_answers)
+        try:
+            self._take(one)
+        except OverBudget:
+            self._turns.refused(owner, name, one.n_answers)
+            raise
         self._give_back(one)
 
     def begin(self, owner: str, name: str, ask: Ask, body: bytes) -> None:
@@ -151,6 +158,7 @@ class Answering:
             raise AnswersLost("the gateway stops")
         one = _awaited(owner, ask, body)
         self._take(one)
+        self._turns.taken(owner, name)
         self.unfetched.forget(name)
         self._awaited[name] = one
         answering = self._answer(name, one, ask)

@@ -129,7 +129,7 @@ class SampleFutures:
             await self._rows.add(owner, name, body, FailedSample(f"{error}", is_users=True))
             self._polls.wake(name)
             return
-        self._answering.require_place(owner, ask, body)
+        self._answering.require_place(owner, name, ask, body)
         self._arriving.add(name)
         try:
             if await self._rows.add(owner, name, body):

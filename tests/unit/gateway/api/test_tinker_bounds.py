@@ -251,6 +251,21 @@ async def test_a_batch_that_can_never_be_taken_in_fails_with_the_reason(
     assert "several calls of forward_backward" in refused[0].reason
 
 
+async def test_many_samples_of_one_prompt_are_not_passed_by_fewer(
+    gateway: Gateway, ann: Wire
+) -> None:
+    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    one = question(await open_sampler(gateway, await ann.session()))
+    many = {**one, "seq_id": 1, "num_samples": 100}
+    async with running(gateway.parts.tinker.futures.run()):
+        with gateway.parts.budgets.answers.hold("ann", BudgetOptions().answers_per_owner - 50):
+            await ann.post("asample", many, status=429)
+            told = await ann.post("asample", one, status=429)
+        assert "You asked for 100 answers before" in told["detail"]
+        await ann.post("asample", many)
+        await ann.post("asample", one)
+
+
 @pytest.fixture
 async def narrow(store: Store, broker: Broker, tmp_path: Path) -> AsyncGenerator[Wire]:
     """Whose operator has made the limits small."""
