@@ -170,6 +170,14 @@ def _refused(theirs: TheirConfig) -> Iterator[str]:
             "num_epochs: how many tasks there are is known to their server alone; leave it out and set"
             " limits.steps, or give num_samples of every split"
         )
+    for name, environment in theirs.environments.items():
+        if environment.temperature == 0:
+            yield (
+                f"environments.{name}.temperature: 0 samples the same tokens in all of a group, which has nothing"
+                " to learn from; write a number above 0"
+            )
+        if environment.top_p == 0:
+            yield f"environments.{name}.top_p: 0 leaves no token to sample; write a number above 0"
     for key in theirs.loss_fn_config.keys() - _LOSS_KEYS[theirs.loss_fn].keys():
         known = ", ".join(_LOSS_KEYS[theirs.loss_fn]) or "none"
         yield f"loss_fn_config.{key}: {theirs.loss_fn} has no such key; it has {known}"
@@ -199,10 +207,21 @@ def _told(theirs: TheirConfig, url: str) -> Iterator[str]:
         yield "num_epochs: it trains until it is cancelled; limits.steps ends it earlier"
     if max(theirs.max_active_tasks, theirs.max_rollout_concurrency or 0) > MAX_IN_FLIGHT:
         yield f"max_active_tasks, max_rollout_concurrency: at most {MAX_IN_FLIGHT} episodes are live"
-    if any(environment.top_k for environment in theirs.environments.values()):
-        yield "top_k: it has its effect here; there it has none"
+    yield from _told_of_episodes(theirs)
     if len(list(_environments(theirs, url))) > 1 and not _counts_tasks(theirs):
         yield "environments: each split gets an equal share of the groups; weight changes it"
+
+
+def _told_of_episodes(theirs: TheirConfig) -> Iterator[str]:
+    environments = theirs.environments.values()
+    if "rollout_timeout" in theirs.model_fields_set:
+        yield "rollout_timeout: it limits each attempt at an episode; there all of them and the wait for a slot"
+    if any("max_failing_rollouts" in each.model_fields_set for each in environments):
+        yield "max_failing_rollouts: episodes that time out count as well; there they don't"
+    if any(each.reward_reduction != "sum" for each in environments):
+        yield "reward_reduction: it is over turns, whose calls' rewards are added up; there over calls"
+    if any(each.top_k for each in environments):
+        yield "top_k: it has its effect here; there it has none"
 
 
 def _variables(theirs: TheirConfig, url: str) -> Iterator[str]:

@@ -24,6 +24,10 @@ LITTLE: dict[str, Any] = {
 }
 
 
+def of_episodes(**settings: object) -> dict[str, object]:
+    return {**LITTLE["environments"]["A/B"], **settings}
+
+
 def test_the_example_names_every_key_but_those_that_are_refused() -> None:
     written: Any = parse_yaml(EXAMPLE.read_text())
     refused = {"resume_from", "system_prompt_template"}
@@ -75,7 +79,8 @@ def test_the_example_is_taken_as_it_is() -> None:
     assert (limits.episode_s, limits.episode_attempts, limits.in_flight) == (900, 4, 100_000)
     assert [line.partition(":")[0] for line in told] == [
         "environments", "secrets", "wandb_project_name, wandb_run_name", "log_path", "num_epochs",
-        "max_active_tasks, max_rollout_concurrency", "environments",
+        "max_active_tasks, max_rollout_concurrency", "rollout_timeout", "max_failing_rollouts",
+        "reward_reduction", "environments",
     ]  # fmt: skip
 
 
@@ -87,6 +92,8 @@ def test_the_example_is_taken_as_it_is() -> None:
         ({"system_prompt_template": "{tools}"}, "system_prompt_template: tools are told"),
         ({"secrets": {"a_key": "sk-123"}}, "secrets.a_key: a config is stored"),
         ({"loss_fn_config": {"beta": 1}}, "loss_fn_config.beta: ppo has no such key"),
+        ({"environments": {"A/B": of_episodes(temperature=0)}}, "environments.A/B.temperature: 0 samples"),
+        ({"environments": {"A/B": of_episodes(top_p=0)}}, "environments.A/B.top_p: 0 leaves no token"),
         ({"batch_sise": 3}, "batch_sise: unknown key; did you mean batch_size?"),
         ({"environments": {"A/B": {"splits": {"train": {}}, "num_rollouts": 2}}, "num_epochs": 2}, "num_epochs"),
     ],
@@ -96,6 +103,26 @@ def test_what_has_no_counterpart_is_refused_in_a_line(changes: dict[str, Any], l
         translated({**LITTLE, **changes})
     assert [told for told in refused.value.lines if told.startswith(line)]
     assert "sk-123" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ({}, []),
+        ({"reward_reduction": "sum"}, []),
+        ({"reward_reduction": "max"}, ["reward_reduction: it is over turns"]),
+        ({"max_failing_rollouts": 3}, ["max_failing_rollouts: episodes that time out count as well"]),
+        ({"top_k": 5}, ["top_k: it has its effect here"]),
+    ],
+)  # fmt: skip
+def test_what_works_otherwise_in_episodes_is_told_in_a_line(
+    settings: dict[str, Any], lines: list[str]
+) -> None:
+    told = translated({**LITTLE, "environments": {"A/B": of_episodes(**settings)}}).told
+    kinds = ("rollout_timeout", "max_failing_rollouts", "reward_reduction", "top_k")
+    of_settings = [line for line in told if line.startswith(kinds)]
+    assert len(of_settings) == len(lines)
+    assert all(line.startswith(words) for line, words in zip(of_settings, lines, strict=True))
 
 
 def test_epochs_are_steps_where_the_tasks_are_counted() -> None:
