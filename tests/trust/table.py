@@ -173,6 +173,12 @@ ATTACKS: Mapping[str, Attack] = {
     "environments.config.ors.secrets": Attack(
         lambda target: served(target.own, secrets={"TOKEN": KEY}), NO_SECRET
     ),
+    "environments.config.ors.secret_domains": Attack(
+        lambda target: served(
+            target.own, secrets={"TOKEN": KEY}, secret_domains={"TOKEN": ["elsewhere.example.org"]}
+        ),
+        NO_SERVICE,
+    ),
     "environments.config.android_world.servers": Attack(
         lambda target: environment(
             name="android_world", config={"servers": [target.own, target.listener]}
