@@ -28,7 +28,8 @@ def export(
     """Write a run's weights to a folder that transformers and vLLM load.
 
     An adapter is merged into its base model. RUN is the newest policy, RUN@400 the policy
-    after step 400, RUN@step-000400 the checkpoint of that name (`warren checkpoints ls`).
+    after step 400, RUN@v750 policy version 750, RUN@step-000400 the checkpoint of that name
+    (`warren checkpoints ls`).
 
     For example:
         warren export last --to my-model
@@ -37,7 +38,7 @@ def export(
     Parameters
     ----------
     run
-        Id, end of the id, name or `last`, optionally with @STEP or @CHECKPOINT.
+        Id, end of the id, name or `last`, optionally with @STEP, @vVERSION (of the policy) or @CHECKPOINT.
     to
         Target folder; must not exist yet.
     base_model

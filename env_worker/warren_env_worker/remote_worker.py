@@ -16,7 +16,7 @@ async def serve_remote(
     if where.api_key is None:
         raise AuthenticationError(
             f"No API key for {where.url} ({where.key_source})",
-            hint="Set WARREN_API_KEY to a key of that gateway.",
+            hint="Set WARREN_API_KEY to a key of that gateway; an admin there makes one with `warren users add NAME`.",
         )
     async with open_remote(where.url, api_key=where.api_key, worker=settings.worker) as broker:
         await serve_env_worker(broker, settings, policy=policy, owner=broker.owner)

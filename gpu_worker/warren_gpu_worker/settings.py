@@ -50,10 +50,11 @@ class VllmSettings(Frozen):
     """Data type of vLLM's cache: `auto` is the model's; `fp8` holds twice as many tokens on a GPU, and
     its logprobs differ from the trainer's."""
     prefix_caching: bool = True
-    """Keep the cache of prompts for others that begin alike, as each turn of an episode begins with the last one."""
+    """Keep the cache of prompts for others that begin alike, as each turn of an episode begins with the last one;
+    --no-prefix-caching keeps none."""
     cuda_graphs: bool = True
-    """Record CUDA graphs at the start, and compile: more tokens per second, for a minute and a few GiB more. On a CPU
-    nothing is recorded or compiled."""
+    """Record CUDA graphs at the start, and compile: more tokens per second, for a minute and a few GiB more
+    (--no-cuda-graphs: not). On a CPU nothing is recorded or compiled."""
     tensor_parallel: PositiveInt = 1
     """Number of GPUs over which vLLM splits each layer, from --device on; on this machine, or on several (--machines)."""
     pipeline_parallel: PositiveInt = 1
@@ -135,7 +136,7 @@ class GpuWorkerOptions(Frozen):
     micro_batch_tokens: PositiveInt = 16_384
     """Maximum number of tokens, padding included, per forward pass of the trainer; lower it to save memory."""
     pack_sequences: bool = True
-    """Lay the sequences that are trained on end to end instead of padding them to one length. A model whose
+    """Lay the sequences that are trained on end to end instead of padding them to one length (--no-pack-sequences: pad). A model whose
     layers don't all see everything before (sliding windows) gets padded sequences in any case."""
     split_sequences: bool = False
     """Split each sequence over the devices of a trained model (--devices, --machines), in place of whole sequences to

@@ -46,7 +46,7 @@ def _first(tokens: Tokens, n_tokens: int) -> Tokens:
 
 def _unrewarded(spec: EpisodeSpec, stop: StopReason) -> str:
     if stop in (StopReason.DONE, StopReason.TRUNCATED):
-        return f"{spec.environment} ended the episode and gave no reward at any turn"
+        return f"{spec.environment} ended the episode and gave no reward at any turn; return StepResult(reward=…), 0.0 too"
     return (
         "the episode was cut before any turn gave a reward; raise max_turns or the token limits,"
         " or set nonterminal_reward"

@@ -17,6 +17,17 @@ def test_the_configuration_page_is_up_to_date() -> None:
     assert CONFIGURATION_PAGE.read_text() == config_reference(), "run `make golden`, commit docs/"
 
 
+def test_the_configuration_page_has_defaults_in_yaml_and_all_choices() -> None:
+    page = config_reference()
+    assert re.findall(r"^\| `\w+` \| `(?:True|False|None|\w+=[^`]*|\[')", page, re.MULTILINE) == []
+    for row in (
+        "| `shuffle` | `true` |", "| `score` | `number` |", '| `after` | `""` |', "| `config` | `{}` |",
+        "is divided by. One of `tokens`, `episodes`, `none`. |", "## environments.splits.NAME",
+        "empty takes all. Any of `trained`, `evaluated`, `stale`, `failed`, `abandoned`. |",
+    ):  # fmt: skip
+        assert row in page
+
+
 def test_the_metrics_page_is_up_to_date() -> None:
     assert METRICS_PAGE.read_text() == metrics_page(), "run `make golden`, commit docs/"
 

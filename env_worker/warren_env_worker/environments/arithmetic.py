@@ -41,16 +41,22 @@ class Arithmetic(Env[Problem]):
         path: str | None = None,
         demonstrations: Literal["right", "random"] = "right",
         max_answer: int | None = None,
+        system_prompt: str | None = None,
     ) -> None:
         """`path` of a parquet file below the env worker's data root; `{split}` in it stands for the split.
 
         Demonstrations give the right answer, or a random number of as many digits. Questions with
-        an answer above `max_answer` are left out.
+        an answer above `max_answer` are left out. `system_prompt` goes before the question, for a model that
+        would not answer with the digits alone.
         """
         self.path = path
         self.permissions = current()
         self.demonstrations = demonstrations
         self.max_answer = max_answer
+        self.preface = system_prompt
+
+    def system_prompt(self) -> str | None:
+        return self.preface
 
     def tasks(self, split: str) -> Sequence[Problem]:
         problems = self._shipped(split) if self.path is None else self._own(self.path, split)

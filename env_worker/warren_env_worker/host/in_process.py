@@ -130,7 +130,7 @@ class _Caller:
                 return await cast("Awaitable[ResultT]", result)
         except TimeoutError as error:
             if limit.expired():
-                raise late(limit_s) from error
+                raise late(limit_s, {}) from error
             raise
 
 

@@ -8,7 +8,7 @@ Values of secrets follow behind the JSON of the calls: who passes a call on need
 
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -171,6 +171,8 @@ class Description:
     """Where its own code lies."""
     longest_s: float
     """The longest one: a busy child that shows no sign of life for that long is stuck."""
+    raisable_s: Mapping[str, float]
+    """Limits of calls by name, as `late.raisable_s`."""
     splits: Sequence[str]
     is_single_turn: bool
     tools: Sequence[Tool] | None

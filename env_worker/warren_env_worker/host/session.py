@@ -16,6 +16,7 @@ from warren_broker.worker.until_death import until_death
 from warren_env_worker.host.backlog import Backlog, Entry
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.calls import Calls
+from warren_env_worker.host.late import too_long
 from warren_env_worker.host.protocol import (
     IDLE,
     Answer,
@@ -38,7 +39,7 @@ CLOSE_GRACE_S = 1.0
 
 log = logging.getLogger(__name__)
 
-_REPLACED = "it was replaced, as it had taken more than its limits.memory_mb"
+_REPLACED = "it was replaced, as it had taken more than Limits.memory_mb of its class"
 _CRASHED = FailureKind.ENVIRONMENT_CRASHED
 _TIMEOUT = FailureKind.ENVIRONMENT_TIMEOUT
 
@@ -134,7 +135,7 @@ class Session:
         """End the child once it asks for it and has ended what it began, or has had time enough."""
         await self._replacement.is_wanted.wait()
         log.warning(
-            "%s has taken more than its limits.memory_mb and is replaced; %d episodes %s",
+            "%s has taken more than Limits.memory_mb of its class and is replaced; %d episodes %s",
             self._child.name, len(self._calls.held),
             "are rebuilt" if self.description.is_replayable else "may end before, as they can't be rebuilt",
         )  # fmt: skip
@@ -168,8 +169,8 @@ class Session:
             if vitals != self._vitals():
                 vitals, moved_s = self._vitals(), loop.time()
             if call != IDLE and remaining_s <= 0:
-                limit_s, where = status.limit_s, await self._where()
-                return self._condemn(call, f"a call took longer than {limit_s:g} s{where}")
+                limits_s, where = self.description.raisable_s, await self._where()
+                return self._condemn(call, f"a call {too_long(status.limit_s, limits_s, where)}")
             if call == IDLE and loop.time() - moved_s > patience_s:
                 return self._condemn(IDLE, f"it was silent for {patience_s:g} s")
             # A call that begins meanwhile can't be late before the pause is over.

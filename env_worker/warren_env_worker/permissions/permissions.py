@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # an HTTP client is heavy: only for who asks a service
 
 FUNCTIONS = "warren.rewards"
 """Entry points by which installed packages declare reward functions."""
+_SETS = "its operator may, in the file of `--operator-policy`, set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class Permissions:
                 raise ConfigError(f"{path} can't be read: {error}") from error
         if self.data_root is None:
             raise ConfigError(
-                f"{path}: this env worker has no data root, so a config names no files"
+                f"{path}: this env worker has no data root, so a config names no files; {_SETS} `data_root`"
             )
         found = open_below(self.data_root, path)
         if found is None:
@@ -128,7 +129,7 @@ class Permissions:
         """A folder that the config names, as an absolute path."""
         if not self.is_trusted and self.data_root is None:
             raise ConfigError(
-                f"{path}: this env worker has no data root, so a config names no folders"
+                f"{path}: this env worker has no data root, so a config names no folders; {_SETS} `data_root`"
             )
         if self.is_trusted or self.data_root is None:
             found = os.path.realpath(path)
@@ -169,7 +170,7 @@ class Permissions:
         grants = [grant for grant in self.services if covers(grant.url, found)]
         if not (self.is_trusted or grants):
             raise ConfigError(
-                f"{found} is no service that this env worker's operator allows this run"
+                f"{found} is no service that this env worker's operator allows this run; {_SETS} `services`"
             )
         key = None
         if key_variable is not None:

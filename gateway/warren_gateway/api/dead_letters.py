@@ -126,7 +126,7 @@ def _no_such_letter(name: str) -> Refusal:
     problem = Problem(
         code="no_such_dead_letter",
         message=f"There is no dead letter {name}.",
-        hint="GET /v1/dead-letters lists yours.",
+        hint="`warren dead-letters ls` lists yours.",
     )
     return Refusal(404, problem)
 

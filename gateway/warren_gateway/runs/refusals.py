@@ -28,7 +28,7 @@ def of_runs(error: RunProblem) -> tuple[int, Problem]:
     """Status and body."""
     match error:
         case NoSuchRun():
-            message, hint = f"There is no run {error}.", "GET /v1/runs lists yours."
+            message, hint = f"There is no run {error}.", "`warren runs ls` lists yours."
             return 404, Problem(code="no_such_run", message=message, hint=hint)
         case RunHasEnded():
             message = f"Run {error.run} has ended already: it is {error.state}."
@@ -53,7 +53,7 @@ def _of_config(error: InvalidChange | UnusableSource | UnusableCheckpoint) -> Pr
             message = f"The changed config has {n} mistake{'s' if n > 1 else ''}, and nothing was changed."
             hint = "docs/training.md says which limits can be changed while a run goes on."
         case UnusableSource():
-            details, hint = (f"source.run: {error}",), "GET /v1/runs lists your runs."
+            details, hint = (f"source.run: {error}",), "`warren runs ls` lists your runs."
         case UnusableCheckpoint():
             details = (f"resume_from: {error}",)
             hint = (

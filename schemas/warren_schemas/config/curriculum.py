@@ -26,7 +26,8 @@ class Curriculum(Config):
     uniform: Annotated[float, Field(gt=0, le=1)] = 0.2
     """Share of the draws in which all are as likely, so that none is forgotten; 1 draws without a curriculum."""
     score_temperature: PositiveFloat = SCORE_TEMPERATURE
-    """How sharply the others prefer what is solved half the time: 1 draws in proportion to p (1 - p), less prefers more."""
+    """How strongly all other draws prefer what is solved about half the time: with 1 they are in proportion to p (1 - p),
+    p being the share that is solved; a lower value prefers it more."""
     half_life_groups: PositiveFloat = 4.0
     """After so many further groups of the same level or task, a group's outcome counts half."""
 

@@ -73,7 +73,8 @@ class EnvironmentConfig(Config):
     evaluation_split: Name | None = None
     """Split for evaluation; null uses fresh tasks of `split`."""
     splits: dict[Name, SplitConfig] = Field(default_factory=dict)
-    """Settings by name of the split; a split without settings is used completely and shuffled."""
+    """Settings by name of the split, such as `splits: {train: {shuffle: false}}`; a split without settings is used
+    completely and shuffled."""
     curriculum: Curriculum | None = None
     """Which levels or tasks are trained on more often; null: all of them in turn."""
     weight: PositiveFloat = 1.0

@@ -30,7 +30,7 @@ class LoraUpdate(Config):
     alpha: PositiveFloat = 32.0
     """Adapters are scaled by alpha / rank."""
     targets: Literal["all-linear"] | Listed[str] = "all-linear"
-    """Names of the modules that get an adapter."""
+    """Modules that get an adapter: `all-linear`, or a list of their names."""
     exclude: Listed[str] = ()
     """Names of target modules that get no adapter."""
     seed: NonNegativeInt | None = None

@@ -201,8 +201,8 @@ class RecordedSource(Config):
 
 
 class ClientSource(Config):
-    """None: a client's own loop drives the model through the training primitives. Such a model is created,
-    not submitted as a run."""
+    """No trajectories: a client's own loop trains the model by the training primitives. Such a model is created by the
+    client, and can't be submitted as a run."""
 
     kind: Literal["client"] = "client"
 

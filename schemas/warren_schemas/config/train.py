@@ -42,7 +42,7 @@ class TrainConfig(Config):
     """Shown in lists; it need not be unique."""
     model: ModelConfig
     environments: Annotated[Listed[EnvironmentConfig], Field(max_length=MAX_ENVIRONMENTS)] = ()
-    """Fine-tuning on a data set alone needs none."""
+    """One or more; only fine-tuning on a data set alone needs none."""
     source: Source = Field(default_factory=LiveSource)
     """Where trajectories come from; `live` is the default."""
     resume_from: ResumeFrom | None = None

@@ -4,13 +4,13 @@
 compares the two.
 """
 
+import json
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, get_args
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from warren_schemas.base import Frozen
 from warren_schemas.config import TrainConfig
@@ -21,9 +21,21 @@ HEAD = """# Configuration
 Every key of a run's config, in YAML for `warren train`, as a dict or a `TrainConfig` for the SDK. Any key can be set
 from the command line: `warren train run.yaml --set optimizer.learning_rate=3e-4 --set environments.0.config.high=99`.
 Where there are several kinds, the name of one stands for it with its defaults: `loss: cispo` is `loss: {kind: cispo}`.
+Defaults are written as in YAML; those of a section are in a table of its own (*below*).
 An unknown key is an error that names the nearest valid one, and [what each setting changes](settings-effects.md) is shown by a
 test. This page is written from the schemas
 (`python -m warren_schemas.config_files.reference`).
+
+The smallest config names a model and an environment; only fine-tuning on a data set alone needs no environment:
+
+```yaml
+model: {base: warren/tiny}
+environments:
+  - name: guess
+```
+
+These `limits` are the run's. How long a call of an environment may take is set in its class: `limits = Limits(step_s=120)`
+([environments](environments.md#rules-for-environments)).
 """
 
 
@@ -49,6 +61,7 @@ def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
 
 def _title(path: str, name: str, field: FieldInfo, below: type[BaseModel]) -> str:
     title = f"{path}.{name}" if path else name
+    title += ".NAME" if get_origin(field.annotation) is dict else ""
     kind = below.model_fields.get("kind")
     return f"{title} (kind: {kind.default})" if kind is not None else title
 
@@ -59,26 +72,36 @@ def _about(model: type[BaseModel]) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    if field.default_factory is not None:
-        return "see below"
-    if field.default is PydanticUndefined:
+    if field.is_required():
         return "**required**"
-    return f"`{_plain(field.default)}`"
+    value: object = field.get_default(call_default_factory=True, validated_data={})
+    if field.default_factory is not None and isinstance(value, BaseModel):
+        return "below"
+    return f"`{_yaml(value)}`"
 
 
-def _plain(value: Any) -> str:
-    if value is None:
-        return "null"
-    return str(list(value)) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownArgumentType]
+def _yaml(value: object) -> str:
+    """As a reader writes it: a section whose keys all have their defaults is the name of its kind."""
+    match value:
+        case StrEnum() | str() if value:
+            return str(value)
+        case BaseModel():
+            return str(type(value).model_fields["kind"].default)
+        case tuple():
+            return f"[{', '.join(map(_yaml, value))}]"  # pyright: ignore[reportUnknownArgumentType]
+        case float():
+            return str(value)
+        case _:
+            return json.dumps(value)
 
 
 def _meaning(model: type[BaseModel], name: str) -> str:
     field = model.model_fields[name]
     parts = [" ".join((meanings(model).get(name) or _below(field)).split())]
-    choices = [str(m.value) for e in _enums(field.annotation) for m in e]
-    choices += _kinds(field.annotation)
-    if choices:
-        parts.append("One of " + ", ".join(f"`{c}`" for c in choices) + ".")
+    choices = [*_choices(field.annotation), *_kinds(field.annotation)]
+    if any(f"`{choice}`" not in parts[0] for choice in choices):
+        several = "Any" if get_origin(field.annotation) is tuple else "One"
+        parts.append(f"{several} of " + ", ".join(f"`{c}`" for c in choices) + ".")
     return " ".join(part for part in parts if part)
 
 
@@ -87,10 +110,14 @@ def _below(field: FieldInfo) -> str:
     return next((_about(model) for model in _models(field.annotation)), "")
 
 
-def _enums(annotation: object) -> list[type[StrEnum]]:
+def _choices(annotation: object) -> list[str]:
+    """The words that may stand there, if there are several."""
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
-        return [annotation]
-    return [e for argument in get_args(annotation) for e in _enums(argument)]
+        return [each.value for each in annotation]
+    if get_origin(annotation) is Literal:
+        words = get_args(annotation)
+        return [str(word) for word in words] if len(words) > 1 else []
+    return [choice for argument in get_args(annotation) for choice in _choices(argument)]
 
 
 def _kinds(annotation: object) -> list[str]:

@@ -15,7 +15,7 @@ from warren.agents.other_models import OtherModel
 
 CONNECT_S = 10.0
 READ_S = 600.0
-"""Without a byte. How long an agent may take between two calls of the policy is said by `limits.step_s`."""
+"""Without a byte. How long an agent may take between two calls of the policy is said by `Limits.step_s` of its class."""
 _ASKED = ("Content-Type", "Accept", "Idempotency-Key", "anthropic-version", "anthropic-beta")
 _TOLD = ("Content-Type", "Cache-Control", "Retry-After")
 

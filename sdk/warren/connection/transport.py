@@ -32,6 +32,17 @@ CONNECT_S = 5.0
 LONG_S = 600.0
 SILENCE_S = 60.0
 """An event stream that brings nothing for this long, not even a ping, counts as lost."""
+_HOW_TO_GET_A_KEY = {
+    True: "Set WARREN_API_KEY, or start a gateway here with `warren up`: it makes a key.",
+    False: "Set WARREN_API_KEY to a key of yours there; an admin makes one with `warren users add NAME`, or for a user"
+    " who is there already with `warren keys create --user NAME`.",
+}
+_HOW_TO_REACH_ONE = {
+    True: "Start one with `warren up`, or set WARREN_URL; `warren doctor` finds out more.",
+    False: "Look whether it runs there, and listens to other machines (`warren up --host 0.0.0.0`), or set WARREN_URL;"
+    " `warren doctor` finds out more.",
+}
+"""By whether it is to be on this machine."""
 
 
 class Transport:
@@ -57,7 +68,7 @@ class Transport:
 
     async def open(self) -> None:
         # Proxies of the environment are for the world outside, not for this machine's own gateway.
-        is_local = urlsplit(self.settings.url).hostname in ("localhost", "127.0.0.1", "::1")
+        is_local = _is_local(self.settings.url)
         self._session = aiohttp.ClientSession(trust_env=not is_local)
 
     async def close(self) -> None:
@@ -200,7 +211,7 @@ class Transport:
         if key is None and needs_key:
             raise AuthenticationError(
                 f"No API key for {self.settings.url} ({self.settings.key_source})",
-                hint="Set WARREN_API_KEY, or start a gateway here with `warren up`: it makes a key.",
+                hint=_HOW_TO_GET_A_KEY[_is_local(self.settings.url)],
             )
         return {"Authorization": f"Bearer {key}"} if key is not None else {}
 
@@ -212,10 +223,7 @@ class Transport:
             message = f"The gateway at {url} gave no answer in time"
         else:
             message = f"Lost the connection to the gateway at {url}"
-        return GatewayUnreachable(
-            message,
-            hint="Start one with `warren up`, or set WARREN_URL; `warren doctor` finds out more.",
-        )
+        return GatewayUnreachable(message, hint=_HOW_TO_REACH_ONE[_is_local(url)])
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
@@ -227,6 +235,10 @@ async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         for line in lines:
             yield b"".join(rest)
             rest = [line]
+
+
+def _is_local(url: str) -> bool:
+    return urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def _reason(error: OSError) -> str:

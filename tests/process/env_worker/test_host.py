@@ -78,15 +78,18 @@ async def test_members_of_a_group_start_alike_and_demonstrate_differently() -> N
         assert again.demonstration == first[0].demonstration
 
 
+HURRIED = f"took longer than {LIMIT_S:g} s; if it needs more, raise Limits.reset_s or Limits.step_s of its class"
+"""Its limits are alike."""
+TOO_LONG = f"took longer than {LIMIT_S:g} s; if it needs more, raise Limits.step_s of its class"
 DEEDS = [
     ("raise_error", ERROR, "ValueError: no such move ("),
     ("raise_garbage", ERROR, "ValueError: ? is no text"),
     ("raise_exit", ERROR, "SystemExit: 3 ("),
-    ("hang", TIMEOUT, f"in step(), a call took longer than {LIMIT_S:g} s"),
-    ("spin", TIMEOUT, f"in step(), a call took longer than {LIMIT_S:g} s"),
+    ("hang", TIMEOUT, f"in step(), a call {HURRIED}"),
+    ("spin", TIMEOUT, f"in step(), a call {HURRIED}"),
     ("exit", CRASHED, "in step(), "),
     ("segfault", CRASHED, "SIGSEGV"),
-    ("be_huge", ERROR, "limits.observation_chars is 200000"),
+    ("be_huge", ERROR, "Limits.observation_chars of its class is 200000"),
     ("be_nan", FailureKind.INVALID_REWARD, "step() returned the reward nan"),
     ("be_infinite", FailureKind.INVALID_REWARD, "step() returned the reward inf"),
     ("be_text", FailureKind.INVALID_REWARD, "of type str; expected a number or None"),
@@ -180,7 +183,7 @@ async def test_an_async_call_that_waits_too_long_fails_alone() -> None:
         before = child_pids()
         refusal = await refused(slow.step("wait 60"))
         told, _, place = refusal.reason.partition("; it waits at ")
-        assert (refusal.kind, told) == (TIMEOUT, f"took longer than {LIMIT_S:g} s")
+        assert (refusal.kind, told) == (TIMEOUT, TOO_LONG)
         assert "await asyncio." in place
         await observed(other.step("a"))
         assert child_pids() == before

@@ -56,6 +56,15 @@ def test_an_episode() -> None:
     assert episode.results[-1].metrics == {"exact": 1.0}
 
 
+def test_a_system_prompt_goes_before_the_question() -> None:
+    words = "Answer in digits."
+    episode = play(Arithmetic(system_prompt=words), lambda _: "1", split="test")
+    assert [(each.role, each.content) for each in episode.messages][:2] == [
+        ("system", words),
+        ("user", Arithmetic().tasks("test")[0].question),
+    ]
+
+
 @pytest.mark.parametrize(
     ("answer", "said", "expected"),
     [

@@ -34,13 +34,13 @@ def test_texts_and_messages_become_messages() -> None:
         (None, "reset() must return a str, a list of ChatMessage or PromptTokens; it returned NoneType"),
         (7, "reset() must return a str, a list of ChatMessage or PromptTokens; it returned int"),
         ([USER, "x"], "reset() must return a list of ChatMessage; it returned a list with str"),
-        ("x" * 11, "reset() returned an observation of 11 characters; limits.observation_chars is 10"),
+        ("x" * 11, "reset() returned an observation of 11 characters; Limits.observation_chars of its class is 10"),
         ([USER] * 1001, "reset() returned 1001 messages; 1000 can be sent"),
         ([ChatMessage(role="assistant", content="I")],
          ("reset() returned a message of the role assistant, the policy's own; with is_quoted=True"
           " it is shown as words that the policy did not say here")),
         ([SEEN], ("reset() returned an observation of 45 characters, its images in base64 among"
-         " them; limits.observation_chars is 10")),
+         " them; Limits.observation_chars of its class is 10")),
     ],
 )  # fmt: skip
 def test_other_observations_are_refused(shown: object, expected: str) -> None:
@@ -60,8 +60,8 @@ def test_tokens_are_shown_in_place_of_messages() -> None:
     ("ids", "expected"),
     [
         ([], "reset() returned PromptTokens without a token; show one or more"),
-        ([1] * 11, "reset() returned 11 tokens; limits.observation_chars is 10"),
-        ([-1] * 11, "reset() returned 11 tokens; limits.observation_chars is 10"),
+        ([1] * 11, "reset() returned 11 tokens; Limits.observation_chars of its class is 10"),
+        ([-1] * 11, "reset() returned 11 tokens; Limits.observation_chars of its class is 10"),
         (["1"], "reset() must return numbers as PromptTokens; it returned str"),
         ([-1], "reset() returned the token -1; expected 0 to 2147483647"),
         ([2**31], "reset() returned the token 2147483648; expected 0 to 2147483647"),

@@ -56,7 +56,7 @@ class Waiting(Env):
 def episodes() -> Generator[LiveEpisodes]:
     status = SharedCallStatus()
     Waiting.waits = asyncio.Event()
-    yield LiveEpisodes(Waiting, Caller(status, is_async=True), TaskCache(Waiting))
+    yield LiveEpisodes(Waiting, Caller(status, is_async=True, limits_s={}), TaskCache(Waiting))
     status.close()
 
 

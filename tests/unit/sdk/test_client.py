@@ -214,5 +214,31 @@ async def test_no_key_at_all(
     monkeypatch.setenv("WARREN_HOME", str(tmp_path))
     async with warren.connect(gateway.url) as client:
         assert (await client.health()).status == "ok"
-        with pytest.raises(warren.AuthenticationError, match="No API key"):
+        with pytest.raises(warren.AuthenticationError, match="No API key") as caught:
             await client.runs()
+    assert "`warren up`: it makes a key" in (caught.value.hint or "")
+
+
+async def test_no_key_of_another_machines_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WARREN_API_KEY", raising=False)
+    monkeypatch.setenv("WARREN_HOME", str(tmp_path))
+    async with warren.connect("https://warren.example.org") as client:
+        with pytest.raises(warren.AuthenticationError, match="No API key") as caught:
+            await client.runs()
+    assert "an admin makes one with `warren users add NAME`" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("host", "hint"),
+    [("127.0.0.1", "Start one with `warren up`"), ("127.0.0.2", "listens to other machines")],
+)
+async def test_what_to_do_about_a_gateway_that_is_away(
+    host: str, hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", host)
+    async with warren.connect(f"http://{host}:9", KEY, retry_s=0.0) as client:
+        with pytest.raises(warren.GatewayUnreachable) as caught:
+            await client.workers()
+    assert hint in (caught.value.hint or "")

@@ -6,10 +6,11 @@ call is marked whenever it is resumed, so that one that blocks the loop is found
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from warren_env_worker.host.call_status import CallStatus
+from warren_env_worker.host.late import too_long
 from warren_env_worker.host.refusal import Refusal
 from warren_env_worker.output.stack import own_place, places_of_coroutine
 from warren_schemas.episode import FailureKind
@@ -42,9 +43,13 @@ class Calling(Protocol):
 
 
 class Caller:
-    def __init__(self, status: CallStatus, *, is_async: bool) -> None:
+    def __init__(
+        self, status: CallStatus, *, is_async: bool, limits_s: Mapping[str, float]
+    ) -> None:
+        """`limits_s` are those that a missed deadline may be told by (`late.raisable_s`)."""
         self._status = status
         self._is_async = is_async
+        self._limits_s = limits_s
 
     @property
     def is_cancelled(self) -> bool:
@@ -73,12 +78,18 @@ class Caller:
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[ResultT] = loop.create_future()
         task = loop.create_task(_told(outcome, self._marked(call, limit_s, result)))
-        timer = loop.call_later(limit_s, _expire, outcome, limit_s, result)
+        timer = loop.call_later(limit_s, self._expire, outcome, limit_s, result)
         try:
             return await outcome
         finally:
             timer.cancel()
             task.cancel()
+
+    def _expire(
+        self, outcome: asyncio.Future[Any], limit_s: float, result: Awaitable[object]
+    ) -> None:
+        if not outcome.done():
+            outcome.set_exception(late(limit_s, self._limits_s, _where(result)))
 
     def _marked(self, call: int, limit_s: float, result: Awaitable[ResultT]) -> "_Marked[ResultT]":
         return _Marked(
@@ -108,14 +119,9 @@ async def _told(outcome: asyncio.Future[ResultT], result: Awaitable[ResultT]) ->
             outcome.set_result(value)
 
 
-def _expire(outcome: asyncio.Future[Any], limit_s: float, result: Awaitable[object]) -> None:
-    if not outcome.done():
-        outcome.set_exception(late(limit_s, _where(result)))
-
-
-def late(limit_s: float, where: str = "") -> Refusal:
-    """`where` it waits, as the end of a sentence."""
-    return Refusal(FailureKind.ENVIRONMENT_TIMEOUT, f"took longer than {limit_s:g} s{where}")
+def late(limit_s: float, limits_s: Mapping[str, float], where: str = "") -> Refusal:
+    """As `late.too_long` says it."""
+    return Refusal(FailureKind.ENVIRONMENT_TIMEOUT, too_long(limit_s, limits_s, where))
 
 
 class _Marked(Awaitable[ResultT]):

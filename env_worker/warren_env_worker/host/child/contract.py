@@ -41,7 +41,7 @@ def messages(shown: object, where: str, max_chars: int) -> list[Message]:
     if n_chars > max_chars:
         raise error_refusal(
             f"{where} returned an observation of {n_chars} characters"
-            f"{_with_images(listed)}; limits.observation_chars is {max_chars}"
+            f"{_with_images(listed)}; Limits.observation_chars of its class is {max_chars}"
         )
     return [_packed(message) for message in listed]
 
@@ -55,7 +55,7 @@ def prompt_ids(shown: object, where: str, max_chars: int) -> list[int]:
         raise error_refusal(f"{where} returned PromptTokens without a token; show one or more")
     if n_tokens > max_chars:  # before they are looked at one by one
         raise error_refusal(
-            f"{where} returned {n_tokens} tokens; limits.observation_chars is {max_chars}"
+            f"{where} returned {n_tokens} tokens; Limits.observation_chars of its class is {max_chars}"
         )
     return [_token_id(each, where) for each in shown.ids]
 

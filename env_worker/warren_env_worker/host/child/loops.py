@@ -20,6 +20,7 @@ from warren_env_worker.host.child.memory import SharedMemoryLimit
 from warren_env_worker.host.child.side_by_side import SideBySide
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
+from warren_env_worker.host.late import raisable_s
 from warren_env_worker.host.protocol import Call, unpack
 
 _MAY_BE_ASYNC = ("tasks", "reset", "step", "score", "score_group", "close")
@@ -39,7 +40,10 @@ def serve(
     awaits = is_async(environment)
     limit = SharedMemoryLimit(environment.limits.memory_mb, status.ask_for_replacement)
     episodes = LiveEpisodes(
-        environment, Caller(status, is_async=awaits), task_cache, after_call=limit.check
+        environment,
+        Caller(status, is_async=awaits, limits_s=raisable_s(environment)),
+        task_cache,
+        after_call=limit.check,
     )
     if awaits:
         asyncio.run(SideBySide(channel, episodes).serve())

@@ -25,7 +25,7 @@ from warren_env_worker.permissions.secrets import remember
 MAX_KEPT = 64
 """Configs and task lists that are kept; the one that was not used for longest goes first."""
 MAX_TASKS_SHARE = 0.5
-"""Of an environment's `limits.memory_mb`, for lists of tasks together."""
+"""Of `Limits.memory_mb` of an environment's class, for lists of tasks together."""
 MAX_TASKS_MIB = 1024
 """For them where there is no limit."""
 

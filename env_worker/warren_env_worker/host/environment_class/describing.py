@@ -5,6 +5,7 @@ from typing import Any
 from warren.environment import Env
 from warren_env_worker.host.environment_class.boxes import box_of
 from warren_env_worker.host.environment_class.code import code_digest
+from warren_env_worker.host.late import raisable_s
 from warren_env_worker.host.protocol import Description
 from warren_env_worker.output.stack import own_root
 
@@ -21,6 +22,7 @@ def describe(environment: type[Env[Any]]) -> Description:
         max_episodes=limits.max_episodes,
         shortest_s=min(each_s),
         longest_s=max(each_s),
+        raisable_s=raisable_s(environment),
         root=own_root(environment),
         splits=environment.splits,
         is_single_turn=environment.single_turn,

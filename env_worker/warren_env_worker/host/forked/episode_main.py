@@ -16,6 +16,7 @@ from warren_env_worker.host.forked.fresh import Memory
 from warren_env_worker.host.forked.in_turn import InTurn, play_one
 from warren_env_worker.host.forked.leftovers import Leftovers, Template
 from warren_env_worker.host.forked.server import Server
+from warren_env_worker.host.late import raisable_s
 
 
 def play(
@@ -32,7 +33,10 @@ def play(
     memory = Memory(environment.limits.memory_mb)
     awaits = is_async(environment)
     episodes = LiveEpisodes(
-        environment, Caller(status, is_async=awaits), task_cache, memory.prepare
+        environment,
+        Caller(status, is_async=awaits, limits_s=raisable_s(environment)),
+        task_cache,
+        memory.prepare,
     )
     if awaits:
         asyncio.run(SideBySide(Channel(talk), episodes).serve())

@@ -11,11 +11,14 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from typing import Any
 
-from warren.environment import Limits
+from warren.environment import Env, Limits
 from warren_env_worker.host.call_status import CallStatus
+from warren_env_worker.host.late import raisable_s, too_long
 from warren_env_worker.host.protocol import IDLE, Call, send
 from warren_env_worker.output.episode import EpisodeOutput
+from warren_env_worker.output.stack import own_root
 from warren_env_worker.permissions.sealed import NOTHING
 
 SEND_S = 5
@@ -186,15 +189,12 @@ class EpisodeProcess:
         """What it printed, to the log, up to a limit; False when nothing more will come."""
         return self._printed.pass_on()
 
-    def lateness(self, root: str) -> str | None:
-        """What to say of the call that it is in, if that is over its time; then it blocks a moment.
-
-        `root` is where the environment's own code lies.
-        """
+    def lateness(self, environment: type[Env[Any]]) -> str | None:
+        """What to say of the call that it is in, if that is over its time; then it blocks a moment."""
         if self.status.call == IDLE or self.status.remaining_s > 0:
             return None
-        limit_s = self.status.limit_s
-        return f"a call took longer than {limit_s:g} s{self._printed.where(self.pid, root)}"
+        where = self._printed.where(self.pid, own_root(environment))
+        return f"a call {too_long(self.status.limit_s, raisable_s(environment), where)}"
 
     def silence(self, limits: Limits, now_s: float) -> str | None:
         """What to say of one that owes an answer, or its end, and is in no call."""
@@ -204,11 +204,11 @@ class EpisodeProcess:
             "its process was silent for too long" if is_stuck and self.status.call == IDLE else None
         )
 
-    def is_overdue(self, root: str, limits: Limits, now_s: float, *, closes: bool) -> bool:
+    def is_overdue(self, environment: type[Env[Any]], now_s: float, *, closes: bool) -> bool:
         """Whether it is late or silent; `sentence` says how. `closes`: it is ending its episode."""
-        self.sentence = self.lateness(root)
+        self.sentence = self.lateness(environment)
         if self.sentence is None and (self.calls or self.is_stateless or closes):
-            self.sentence = self.silence(limits, now_s)
+            self.sentence = self.silence(environment.limits, now_s)
         return self.sentence is not None
 
     def kill(self) -> None:

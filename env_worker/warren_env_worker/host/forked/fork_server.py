@@ -32,7 +32,6 @@ from warren_env_worker.host.forked.supervisor import Supervisor, ended_in, refus
 from warren_env_worker.host.forked.task_loader import TaskLoader
 from warren_env_worker.host.forked.waiting import Waiting
 from warren_env_worker.host.protocol import Answer, Call, Observed, Refused
-from warren_env_worker.output.stack import own_root
 from warren_schemas.episode import FailureKind
 
 LOOK_S = 0.05
@@ -51,7 +50,6 @@ class ForkServer:
         self._reuses = reuses
         self._began_s = time.time()
         self._package = environment.__module__.partition(".")[0]
-        self._root = own_root(environment)
         self._tasks = TaskLoader(status, environment)
         self._selector = selectors.DefaultSelector()
         self._selector.register(talk, selectors.EVENT_READ)
@@ -286,10 +284,9 @@ class ForkServer:
 
     def _enforce_limits(self, now_s: float) -> None:
         self._processes.dismiss_old(now_s)
-        limits = self._environment.limits
         for process in self._processes:
             if process.is_overdue(
-                self._root, limits, now_s, closes=self._processes.expect_end(process)
+                self._environment, now_s, closes=self._processes.expect_end(process)
             ):
                 self._end(process)
             elif process.is_slow:

@@ -8,6 +8,7 @@ from warren_env_worker.host.call_status import CallStatus
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.task_cache import TaskCache
 from warren_env_worker.host.driven import driven
+from warren_env_worker.host.late import raisable_s
 from warren_env_worker.host.protocol import Call
 from warren_env_worker.host.refusal import config_refusal
 
@@ -19,7 +20,7 @@ class TaskLoader:
         self.task_cache = TaskCache(environment)
         self._limit_s = environment.limits.load_s
         self._awaits = inspect.iscoroutinefunction(environment.tasks)
-        self._caller = Caller(status, is_async=False)
+        self._caller = Caller(status, is_async=False, limits_s=raisable_s(environment))
 
     def has(self, call: Call) -> bool:
         assert call.start is not None

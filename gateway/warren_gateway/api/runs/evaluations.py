@@ -29,7 +29,7 @@ async def show_evaluation(call: Call[ReadEvaluation]) -> web.StreamResponse:
     try:
         return reply(await evaluations.report(call.viewer, call.run, number, solved_at))
     except NoSuchEvaluation as error:
-        hint = "GET /v1/runs/{run}/evaluations lists them."
+        hint = f"`warren eval show {call.run}` shows its newest one, `warren runs show {call.run}` how far it is."
         problem = Problem(code="no_such_evaluation", message=f"{error}.", hint=hint)
         raise Refusal(404, problem) from error
 

@@ -33,7 +33,7 @@ class GroupServiceReward(ServicePart):
 
 
 class RankingScore(Config):
-    """All episodes by their numbers, the best one first: it gets 1, the last one 0, and those between as much less each."""
+    """All episodes by their numbers, the best one first: it gets 1, the last one 0, and the others are evenly spaced in between."""
 
     kind: Literal["ranking"] = "ranking"
     after: Annotated[str, Field(max_length=256)] = "Ranking:"

@@ -128,8 +128,10 @@ async def test_who_has_none_says_so(gateway: Gateway, client: warren.Client) -> 
     assert await run.evaluations() == ()
     with pytest.raises(warren.NotFound, match="no evaluation yet"):
         await run.evaluation()
-    with pytest.raises(warren.NotFound, match="no evaluation 7"):
+    with pytest.raises(warren.NotFound, match="no evaluation 7") as caught:
         await run.evaluation(7)
+    assert caught.value.hint is not None
+    assert f"`warren eval show {run.id}`" in caught.value.hint
 
 
 async def test_one_that_its_run_did_not_end_is_abandoned(

@@ -50,7 +50,10 @@ def ls(run: RunName, /, *, json: AsJson = False, gateway: GatewayOptions = HERE)
 def download(
     run: Annotated[
         str,
-        Parameter(name="RUN", help="Id, end of the id, name or `last`, optionally with @VERSION."),
+        Parameter(
+            name="RUN",
+            help="Id, end of the id, name or `last`, optionally with @STEP, @vVERSION (of the policy) or @CHECKPOINT.",
+        ),
     ],
     /,
     *,
