@@ -35,6 +35,8 @@ class FakeEnvServer:
     """More of what each step answers."""
     faults: deque[Fault] = field(default_factory=deque[Fault])
     """What goes wrong with the next steps, in their order."""
+    breaks_beginnings: bool = False
+    """An episode begins, and the connection breaks."""
     offset: int = 0
     """What counts begin with: another one is another game."""
     forgets_turns: bool = False
@@ -73,6 +75,8 @@ class FakeEnvServer:
             case ("PUT", "episodes", key):
                 self.episodes.setdefault(key, [])
                 self.counts.setdefault(key, self.offset)
+                if self.breaks_beginnings:
+                    _break(request)
                 return _shown(f"task {body['task']}, count {self.offset}", self.begun)
             case ("POST", "episodes", key, "steps") if key in self.episodes:
                 return self._fail(request) or self._step(request, key, body)

@@ -47,6 +47,8 @@ class FakeOrs:
     """It says so of itself, whether it does or not."""
     faults: deque[Fault] = field(default_factory=deque[Fault])
     """What goes wrong with the next calls, in their order."""
+    n_cut_openings: int = 0
+    """So many times `create` runs, and its connection is cut."""
     is_other: bool = False
     """It answers otherwise than before."""
     asked: list[tuple[str, dict[str, str], Any]] = field(
@@ -61,8 +63,12 @@ class FakeOrs:
     _n_sessions: int = 0
     slow: asyncio.Event | None = None
     """A call waits for it."""
+    slow_opening: asyncio.Event | None = None
+    """`create` waits for it, once it ran."""
     has_run: asyncio.Event = field(default_factory=asyncio.Event)
     """Some call has."""
+    has_opened: asyncio.Event = field(default_factory=asyncio.Event)
+    """Some session has."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
@@ -112,6 +118,12 @@ class FakeOrs:
         if path == ["create"]:
             self.sessions[sid] = []
             self._tasks[sid] = body["index"]
+            self.has_opened.set()
+            if self.slow_opening is not None:
+                await self.slow_opening.wait()
+            if self.n_cut_openings:
+                self.n_cut_openings -= 1
+                return await _cut(request)
             return web.json_response({"sid": sid})
         if path in (["delete"], ["delete_session"]):
             self.deleted += [sid] if self.sessions.pop(sid, None) is not None else []

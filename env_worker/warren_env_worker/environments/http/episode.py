@@ -22,7 +22,7 @@ from warren_env_worker.environments.http.answers import (
     Stepped,
     digest,
 )
-from warren_env_worker.environments.http.server import EnvServer, EpisodeLost, ServerFailed
+from warren_env_worker.environments.http.server import GONE, EnvServer, EpisodeLost, ServerFailed
 
 LEAVE_S = 5.0
 MAX_LOSSES = 3
@@ -77,7 +77,8 @@ class HttpEpisode:
             if self._id is not None:
                 with contextlib.suppress(Exception):
                     async with timeout(LEAVE_S):
-                        await self._server.ask_once("DELETE", f"episodes/{self._id}")
+                        path = f"episodes/{self._id}"
+                        await self._server.ask_once("DELETE", path, expected=GONE)
         finally:
             await self._server.close()
 
@@ -100,9 +101,8 @@ class HttpEpisode:
             **({} if self._beginning.level is None else {"level": self._beginning.level}),
             "config": self._beginning.config,
         }
-        begun = await self._server.ask(BEGUN, "PUT", f"episodes/{new}", body)
-        self._id = new
-        return begun
+        self._id = new  # before it begins: one that breaks off may be there, and is deleted, too
+        return await self._server.ask(BEGUN, "PUT", f"episodes/{new}", body)
 
     async def _at_its_place(self, action: str) -> Stepped:
         if self._id is None:

@@ -3,7 +3,8 @@
 Invariants: what the policy was shown is what the session went through. A session that is lost (the server was
 started anew, reaped it, or broke off in a call) is opened again and all calls are repeated; if any answer,
 reward or end differs, it is `NotReplayable`, and never an episode that goes on from another state. A session is
-deleted when its episode is over; the server forgets those of a worker that was killed.
+deleted when its episode is over or it is replaced, from the moment that the server told its id, even if its task never
+arrived; the server forgets those of a worker that was killed.
 """
 
 import asyncio
@@ -55,6 +56,9 @@ class OrsSession:
         self._task = task
         self._secrets = secrets
         self._id: str | None = None
+        """Of the session that is open."""
+        self._made: str | None = None
+        """Of the last session that the server made, which may be there though it did not open."""
         self._opening = ""
         """Its digest."""
         self._called: list[_Called] = []
@@ -91,18 +95,19 @@ class OrsSession:
         self._is_closed = True
         if self._pinging is not None:
             self._pinging.cancel()
-        left, self._id = self._id, None
         try:
-            if left is not None:
-                await self._delete(left)
+            await self._drop()
         finally:
             await self._server.close()
 
-    async def _delete(self, session: str) -> None:
+    async def _drop(self) -> None:
+        left, self._made, self._id = self._made, None, None
+        if left is None:
+            return
         with contextlib.suppress(Exception):
             async with asyncio.timeout(LEAVE_S):
                 for path in ("delete", "delete_session"):
-                    await self._server.ask_once(Asked("POST", path, session=session))
+                    await self._server.ask_once(Asked("POST", path, session=left))
 
     async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
         for _ in range(MAX_LOSSES):
@@ -141,8 +146,9 @@ class OrsSession:
 
     async def _create(self) -> str:
         """Both halves: if the second broke off, nobody knows whether that session is there."""
+        await self._drop()
         headers = self._secrets.headers
-        session = await self._server.new_session(headers)
+        session = self._made = await self._server.new_session(headers)
         body: dict[str, object] = {
             "split": self._task.split,
             "index": self._task.number,

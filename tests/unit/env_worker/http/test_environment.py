@@ -56,6 +56,15 @@ async def play(server: FakeEnvServer, *actions: str, **config: Any) -> list[Step
             await environment.close()
 
 
+async def test_an_episode_whose_beginning_breaks_off_is_deleted() -> None:
+    server = FakeEnvServer(breaks_beginnings=True)
+    with pytest.raises(ServerFailed, match="it can't be reached, or it failed"):
+        await play(server, "a", patience_s=0.01)
+    ((path, _),) = {(path, method) for method, path, _ in server.asked if method == "PUT"}
+    assert server.asked[-1] == ("DELETE", path, None)
+    assert server.episodes == {}
+
+
 async def test_an_episode_from_its_beginning_to_its_end() -> None:
     server = FakeEnvServer(stepped={"metrics": {"loud": 1.0}})
     results = await play(server, "a", "bb", "ccc", config={"level": 3})

@@ -172,6 +172,48 @@ async def test_a_server_that_is_away_fails_the_episode_after_its_patience() -> N
     await environment.close()
 
 
+async def test_a_session_that_broke_off_as_it_opened_is_deleted() -> None:
+    server = FakeOrs(n_cut_openings=1)
+    results = await play(server, OPEN)
+    assert [result.reward for result in results] == [1.0]
+    assert server.deleted == ["session-1", "session-2"]
+
+
+async def test_one_that_never_opens_leaves_no_session() -> None:
+    server = FakeOrs(n_cut_openings=1000)
+    async with server.serving() as url:
+        environment = Ors(url, "Vault", patience_s=0.01)
+        environment.context = Context.derive(1)
+        with pytest.raises(OrsFailed, match="it can't be reached, or it failed"):
+            await environment.reset(3, environment.context)
+        await environment.close()
+    assert server.deleted
+    assert server.sessions == {}
+
+
+async def test_an_episode_that_is_closed_as_it_opens_leaves_no_session() -> None:
+    server = FakeOrs(slow_opening=asyncio.Event())
+    async with server.serving() as url:
+        environment = Ors(url, "Vault")
+        environment.context = Context.derive(1)
+        opening = asyncio.create_task(environment.reset(3, environment.context))
+        await server.has_opened.wait()
+        await environment.close()
+        assert server.deleted == ["session-1"]
+        assert server.slow_opening is not None
+        server.slow_opening.set()
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.wait({opening})
+        assert opening.exception() is not None
+        assert server.sessions == {}
+
+
+async def test_a_session_that_is_given_up_in_a_call_is_deleted() -> None:
+    server = FakeOrs(faults=deque(["before its number"]))
+    await play(server, LOOK)
+    assert server.deleted == ["session-1", "session-2"]
+
+
 async def test_an_episode_that_is_closed_in_a_call_leaves_no_session() -> None:
     server = FakeOrs(slow=asyncio.Event())
     async with server.serving() as url:
