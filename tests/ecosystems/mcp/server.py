@@ -1,7 +1,8 @@
 """A real MCP server of the official SDK, in the Python of .venv-mcp: `server.py stdio`, or `server.py KIND PORT`.
 
-KIND is `stateless` (2026-07-28, nothing is kept), `sessions` (the handshake and `Mcp-Session-Id` of before),
-`busy` (503 for each second message), `moved` (a redirect) or `keyed` (401 without its key).
+KIND is `stateless` (2026-07-28, nothing is kept), `busy` (the same, with 503 for each second message), `sessions` (the
+handshake and `Mcp-Session-Id` of before), `cut` (the same, with 503 for the second call of all, which has run), `moved` (a
+redirect) or `keyed` (401 without its key).
 """
 
 import asyncio
@@ -102,8 +103,42 @@ def teach() -> str:
     return "taught"
 
 
+def cut_app(inner: Any) -> Any:
+    """A proxy that lost the server while this answered."""
+    n_calls = 0
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal n_calls
+        if scope["type"] != "http":
+            return await inner(scope, receive, send)
+        asked: list[Any] = []
+
+        async def heard() -> Any:
+            asked.append(await receive())
+            return asked[-1]
+
+        sent: list[Any] = []
+
+        async def held(message: Any) -> None:
+            sent.append(message)
+
+        if scope["method"] != "POST":
+            return await inner(scope, receive, send)
+        await inner(scope, heard, held)
+        is_call = b'"tools/call"' in b"".join(part.get("body", b"") for part in asked)
+        n_calls += is_call
+        if is_call and n_calls == 2:
+            return await responses.Response(None, 503)(scope, receive, send)
+        for message in sent:
+            await send(message)
+
+    return app
+
+
 def app_of(kind: str) -> Any:
-    inner = server.streamable_http_app(stateless_http=kind == "stateless")
+    inner = server.streamable_http_app(stateless_http=kind in ("stateless", "busy"))
+    if kind == "cut":
+        return cut_app(inner)
     n_asked = 0
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -58,6 +58,17 @@ async def test_a_killed_server_costs_nothing_where_the_calls_are_answered_as_bef
 
 @not_in_ci
 @pytest.mark.shows("MCP", "retries")
+async def test_a_call_of_a_session_that_may_have_run_is_not_made_in_it_again(
+    host: Host, questions: str, servers: dict[str, RealServer]
+) -> None:
+    put = call("put", article="tea")
+    player = episode(host, questions, http(servers["cut"], sessions=True))
+    assert (await told(player, put))[-1] == ["1 in the basket"]
+    assert texts(await player.step(put)) == ["2 in the basket"]
+
+
+@not_in_ci
+@pytest.mark.shows("MCP", "retries")
 async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
     host: Host, questions: str
 ) -> None:

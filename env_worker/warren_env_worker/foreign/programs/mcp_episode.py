@@ -2,7 +2,8 @@
 
 Invariants: an HTTP server is reached at the addresses that were checked and nowhere else, and no redirect is followed;
 a server that could not be had is told of in fixed words. Where a session or a server's process is lost, this process
-ends with it: whoever asks plays the episode anew. A server that keeps neither is connected to again.
+ends with it: whoever asks plays the episode anew. A server that keeps neither is connected to again. A call that may have run
+is not made again in its session.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ MAX_LOSSES = 3
 """In one call."""
 MAX_STARTS = 3
 """Of a program."""
-BUSY, NOT_THERE, NO_SESSION = (429, 503), (502, 504), 404
+TOO_MANY, UNAVAILABLE, NOT_THERE, NO_SESSION = 429, 503, (502, 504), 404
 CLOSED, TIMED_OUT, INVALID, INTERNAL, UNREADABLE = -32000, -32001, -32600, -32603, -32700
 NOT_OF_TOOLS = (CLOSED, TIMED_OUT, INVALID, INTERNAL, UNREADABLE)
 """Codes by which the client says that an answer is none: the policy is not to blame."""
@@ -116,7 +117,7 @@ class Server:
     def _may_pass(self) -> bool:
         """A program may have been killed as it started, so it is started again a few times."""
         if self._transport is not None:
-            return self._status in (None, *BUSY, *NOT_THERE)
+            return self._status in (None, TOO_MANY, UNAVAILABLE, *NOT_THERE)
         return self._n_starts < MAX_STARTS
 
     async def _hold(self, ready: "asyncio.Future[Any]") -> None:
@@ -184,11 +185,13 @@ class Server:
 
     def _meaning(self, error: Exception) -> Exception:
         code: int = getattr(error, "code", INTERNAL)
-        if self._status in BUSY:
+        may_have_run = self._has_session and self._status == UNAVAILABLE  # a proxy says so, too
+        if self._status in (TOO_MANY, UNAVAILABLE) and not may_have_run:
             return Busy()
         assert self._holding is not None  # `_open` comes first
         is_gone = self._status == NO_SESSION and self._has_session and code in NOT_OF_TOOLS
-        if self._holding.done() or code == CLOSED or self._status in NOT_THERE or is_gone:
+        is_cut = code == CLOSED or self._status in NOT_THERE or may_have_run
+        if self._holding.done() or is_cut or is_gone:
             return Lost()
         return self._failed() if code in NOT_OF_TOOLS else error
 
