@@ -91,7 +91,11 @@ async def test_parts_of_a_reward_have_weights(host: Host) -> None:
         ("raises", ERROR, "the scorer is kaput"),
         ("unscored", ERROR, "no idea"),
         ("words", ERROR, "'perhaps', which is no number"),
-        ("dies", FailureKind.NOT_REPLAYABLE, "the process of inspect_ai was lost"),
+        (
+            "dies",
+            FailureKind.ENVIRONMENT_CRASHED,
+            "the process of inspect_ai was lost, 3 times at one action",
+        ),
     ],
 )
 async def test_what_is_not_scored_is_a_failure(
