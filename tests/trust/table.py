@@ -243,6 +243,7 @@ HARMLESS: Mapping[str, str] = {
     "model.update.targets": "names of layers of the model, compared with those that it has",
     "model.update.exclude": "names of layers of the model, compared with those that it has",
     "environments.config.math.instruction": SHOWN,
+    "environments.config.arithmetic.system_prompt": SHOWN,
     "environments.config.math.system_prompt": SHOWN,
     "environments.config.math_python.instruction": SHOWN,
     "environments.config.math_python.system_prompt": SHOWN,

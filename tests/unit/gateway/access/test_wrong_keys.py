@@ -24,7 +24,7 @@ async def test_wrong_keys_are_not_free_and_lock_nobody_out(gateway: Gateway) -> 
         views = {view["name"]: view for view in (await response.json())["budgets"]}
     view = views["wrong keys from your address at once, beside 0.001 a second"]
     assert (view["used"], view["limit"], view["n_refused"]) == (2, 2, 2)
-    assert views["requests at once, beside 200 a second"]["used"] == 1
+    assert views["requests at once, beside 2000 a second"]["used"] == 1
 
 
 @pytest.mark.parametrize(
