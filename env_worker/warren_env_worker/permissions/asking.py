@@ -1,4 +1,4 @@
-"""Retries of requests to a server that is busy or away.
+"""Retries of requests to a server that is busy or away, or lost what it kept for us.
 
 A server that says that it is busy is waited for, as long as the caller may take; one that does not answer
 is given up after `patience_s`. Pauses grow up to `LONGEST_PAUSE_S`; a server that asks for a longer one gets it.
@@ -12,6 +12,8 @@ from typing import Annotated, TypeVar
 from pydantic import Field
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 10.0
+MAX_LOSSES = 3
+"""In one call; then the server is no good."""
 MAX_CALL_S = 600.0
 """What a call of an environment behind a server may take in all."""
 OfCallS = Annotated[float, Field(gt=0, le=MAX_CALL_S)]
@@ -41,6 +43,17 @@ class AskAgain(Exception):
         self.pause_s = pause_s
 
 
+class SessionLost(Exception):
+    """The server has no such session any more, or nobody knows what happened in it.
+
+    `pause_s`: after how long the server wants to be asked again.
+    """
+
+    def __init__(self, reason: str = "", *, pause_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.pause_s = pause_s
+
+
 async def patiently(
     ask: Callable[[], Awaitable[ResultT]], patience_s: float, failed: Callable[[], Exception]
 ) -> ResultT:
@@ -57,6 +70,28 @@ async def patiently(
                 raise failed() from again
             n_asked += 1
             await asyncio.sleep(pause_after(n_asked, again.pause_s))
+
+
+async def unless_lost(
+    ask: Callable[[], Awaitable[ResultT]],
+    leave: Callable[[SessionLost], Awaitable[None]],
+    failed: Callable[[], Exception],
+) -> ResultT:
+    """What `ask` gives once it raises no `SessionLost`; after the last of `MAX_LOSSES`, raises what `failed` makes.
+
+    `leave` gives up what was lost, so that the next `ask` makes it anew. The pause that the server wants is kept only before
+    another try: a wait before the failure would use up the caller's time, and hide the failure behind a timeout.
+    """
+    n_lost = 0
+    while True:
+        try:
+            return await ask()
+        except SessionLost as lost:
+            await leave(lost)
+            n_lost += 1
+            if n_lost == MAX_LOSSES:
+                raise failed() from lost
+            await asyncio.sleep(lost.pause_s)
 
 
 def pause_after(n_asked: int, asked_for_s: float) -> float:

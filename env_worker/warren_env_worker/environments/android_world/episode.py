@@ -25,10 +25,9 @@ from warren_env_worker.environments.android_world.server import (
 )
 from warren_env_worker.environments.android_world.slots import GivenTask, goal_digest
 from warren_env_worker.environments.android_world.tearing_down import tear_down
+from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
 
 LEAVE_S = 25.0
-MAX_LOSSES = 3
-"""In one call."""
 N_MARKS = 16
 """By so many numbers of combinations an episode tells its suite from one that others have made of the same seed."""
 
@@ -116,17 +115,15 @@ class AndroidEpisode:
             await left.held.leave()
 
     async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        for _ in range(MAX_LOSSES):
-            try:
-                return await ask()
-            except SlotLost as lost:
-                await self._lose(str(lost))
-        raise AndroidFailed(f"{MAX_LOSSES} servers were lost at one action; {self._pool.reasons}")
+        return await unless_lost(ask, self._lose, self._failed)
 
-    async def _lose(self, reason: str) -> None:
-        lost, self._playing = self._playing, None
-        if lost is not None:
-            await self._pool.lose(lost.held, reason)
+    async def _lose(self, lost: SessionLost) -> None:
+        left, self._playing = self._playing, None
+        if left is not None:
+            await self._pool.lose(left.held, str(lost))
+
+    def _failed(self) -> AndroidFailed:
+        return AndroidFailed(f"{MAX_LOSSES} servers were lost at one action; {self._pool.reasons}")
 
     async def _begin(self) -> Begun:
         """On a server that is free and well. Raises `SlotLost` besides."""

@@ -18,7 +18,7 @@ from warren_env_worker.environments.android_world.screen import (
     Screen,
     screen,
 )
-from warren_env_worker.permissions.asking import AskAgain
+from warren_env_worker.permissions.asking import AskAgain, SessionLost
 from warren_env_worker.permissions.patient_client import PatientClient
 from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
 
@@ -33,7 +33,7 @@ class AndroidFailed(Exception):
     """No server can play the episode to its end."""
 
 
-class SlotLost(Exception):
+class SlotLost(SessionLost):
     """The server or its emulator is gone, hangs, or has another task. Told in fixed words."""
 
 

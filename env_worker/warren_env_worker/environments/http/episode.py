@@ -22,10 +22,10 @@ from warren_env_worker.environments.http.answers import (
     Stepped,
     digest,
 )
-from warren_env_worker.environments.http.server import GONE, EnvServer, EpisodeLost, ServerFailed
+from warren_env_worker.environments.http.server import GONE, EnvServer, ServerFailed
+from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
 
 LEAVE_S = 5.0
-MAX_LOSSES = 3
 
 ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
@@ -83,13 +83,14 @@ class HttpEpisode:
             await self._server.close()
 
     async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        for _ in range(MAX_LOSSES):
-            try:
-                return await ask()
-            except EpisodeLost:
-                log.warning("%s lost an episode of %s", self._server.url, self._beginning)
-                self._id = None
-        raise ServerFailed(f"{self._server.url} lost the episode {MAX_LOSSES} times")
+        return await unless_lost(ask, self._leave, self._failed)
+
+    async def _leave(self, _: SessionLost) -> None:
+        log.warning("%s lost an episode of %s", self._server.url, self._beginning)
+        self._id = None
+
+    def _failed(self) -> ServerFailed:
+        return ServerFailed(f"{self._server.url} lost the episode {MAX_LOSSES} times")
 
     async def _begin(self) -> Begun:
         new = uuid.uuid4().hex

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.http.answers import Failure
+from warren_env_worker.permissions.asking import SessionLost
 from warren_env_worker.permissions.patient_client import PatientClient
 from warren_env_worker.permissions.service import Service, content_of
 
@@ -26,7 +27,7 @@ class ServerFailed(Exception):
     """The server can't be had, its environment failed, or what it answers is not of the protocol."""
 
 
-class EpisodeLost(Exception):
+class EpisodeLost(SessionLost):
     """The server knows no such episode (any more)."""
 
 

@@ -16,7 +16,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from warren_env_worker.environments.nemo_gym.answers import Answer, McpAccess
-from warren_env_worker.permissions.asking import MAX_CALL_S, AskAgain
+from warren_env_worker.permissions.asking import MAX_CALL_S, AskAgain, SessionLost
 from warren_env_worker.permissions.patient_client import PatientClient
 from warren_env_worker.permissions.service import Service, content_of
 
@@ -28,17 +28,6 @@ log = logging.getLogger(__name__)
 
 class GymFailed(Exception):
     """The server can't be had, failed, or answers what is not of the protocol."""
-
-
-class SessionLost(Exception):
-    """The server has no such session any more, or nobody knows what happened in it.
-
-    `pause_s`: after how long the server wants to be asked again.
-    """
-
-    def __init__(self, pause_s: float = 0.0) -> None:
-        super().__init__()
-        self.pause_s = pause_s
 
 
 class Connection:
@@ -93,7 +82,7 @@ class Connection:
                 if again.is_refused or (again.is_busy and not self._has_begun):
                     raise
                 self._is_lost = True
-                raise SessionLost(again.pause_s) from again
+                raise SessionLost(pause_s=again.pause_s) from again
 
     async def _once(self, method: str, path: str, body: object) -> Answer:
         named = "; ".join(f"{name}={value}" for name, value in self._cookies.items())

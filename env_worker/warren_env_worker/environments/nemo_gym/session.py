@@ -5,7 +5,6 @@ cookie and all calls are made again: if any answer differs, it is `NotReplayable
 heard before.
 """
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -23,12 +22,16 @@ from warren_env_worker.environments.nemo_gym.answers import (
     Verdict,
     reason,
 )
-from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed, SessionLost
-from warren_env_worker.permissions.asking import AskAgain, patiently
+from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed
+from warren_env_worker.permissions.asking import (
+    MAX_LOSSES,
+    AskAgain,
+    SessionLost,
+    patiently,
+    unless_lost,
+)
 from warren_env_worker.permissions.service import FAILED, Service
 
-MAX_LOSSES = 3
-"""In one call; then the server is no good."""
 _REFUSED = (400, 422)
 
 ResultT = TypeVar("ResultT")
@@ -110,16 +113,19 @@ class GymSession:
         await self._leave()
 
     async def _unless_lost(self, ask: Callable[[Connection], Awaitable[ResultT]]) -> ResultT:
-        for _ in range(MAX_LOSSES):
-            try:
-                if self._connection is None:
-                    self._connection = await self._rebuilt()
-                return await ask(self._connection)
-            except SessionLost as lost:
-                log.warning("%s lost a session", self._service.url)
-                await self._leave()
-                await asyncio.sleep(lost.pause_s)
-        raise GymFailed(f"{self._service.url} lost the session {MAX_LOSSES} times")
+        async def at_its_place() -> ResultT:
+            if self._connection is None:
+                self._connection = await self._rebuilt()
+            return await ask(self._connection)
+
+        return await unless_lost(at_its_place, self._lose, self._lost_too_often)
+
+    async def _lose(self, _: SessionLost) -> None:
+        log.warning("%s lost a session", self._service.url)
+        await self._leave()
+
+    def _lost_too_often(self) -> GymFailed:
+        return GymFailed(f"{self._service.url} lost the session {MAX_LOSSES} times")
 
     async def _rebuilt(self) -> Connection:
         """A session as it was after the last call. Raises `SessionLost`."""

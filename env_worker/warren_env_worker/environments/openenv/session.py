@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import orjson
 
@@ -18,14 +18,11 @@ from warren.environment import NotReplayable
 from warren_env_worker.environments.openenv.answers import Error, Observed
 from warren_env_worker.environments.openenv.server import OpenEnvFailed, OpenEnvServer
 from warren_env_worker.environments.openenv.socket import Socket, SocketLost
-from warren_env_worker.permissions.asking import AskAgain
+from warren_env_worker.permissions.asking import MAX_LOSSES, AskAgain, SessionLost, unless_lost
 
 LEAVE_S = 5.0
-MAX_LOSSES = 3
-"""In one action; then the server is no good."""
 
 Action = Mapping[str, object]
-ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
 
 
@@ -52,7 +49,8 @@ class OpenEnvSession:
     async def step(self, action: Action) -> Observed | Error:
         """An `Error` says that the action is none, and has changed nothing. Raises `OpenEnvFailed` where the
         environment raised, and `NotReplayable`."""
-        answer = await self._unless_lost(lambda: self._at_its_place(action))
+        at_its_place = partial(self._at_its_place, action)
+        answer = await unless_lost(at_its_place, self._lose, self._failed)
         self._steps.append((action, self._digest(answer)))
         return answer
 
@@ -63,14 +61,12 @@ class OpenEnvSession:
         finally:
             await self._server.close()
 
-    async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        for _ in range(MAX_LOSSES):
-            try:
-                return await ask()
-            except SocketLost:
-                log.warning("%s lost a session", self._server.url)
-                await self._leave()
-        raise OpenEnvFailed(f"{self._server.url} lost the session {MAX_LOSSES} times")
+    async def _lose(self, _: SessionLost) -> None:
+        log.warning("%s lost a session", self._server.url)
+        await self._leave()
+
+    def _failed(self) -> OpenEnvFailed:
+        return OpenEnvFailed(f"{self._server.url} lost the session {MAX_LOSSES} times")
 
     async def _begin(self) -> Observed:
         self._socket = await self._server.connected()

@@ -12,12 +12,14 @@ from collections.abc import Mapping
 import aiohttp
 import orjson
 
+from warren_env_worker.permissions.asking import SessionLost
+
 IDLE_S = 0.5
 """A listener costs a step a task and a turn of the event loop, which quick policies need not pay. Servers wait far longer
 for the answer to a ping."""
 
 
-class SocketLost(Exception):
+class SocketLost(SessionLost):
     """The connection is gone, and the session with it."""
 
 

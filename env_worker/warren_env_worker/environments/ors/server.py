@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from warren.connection.sse import ServerEvent, SseParser
 from warren_env_worker.environments.ors.answers import REPLY, TASK, Done, Refused
 from warren_env_worker.environments.ors.redirects import REDIRECTS, name_told
-from warren_env_worker.permissions.asking import AskAgain
+from warren_env_worker.permissions.asking import AskAgain, SessionLost
 from warren_env_worker.permissions.patient_client import PatientClient
 from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
 from warren_schemas.datasets.row_ids import row_id
@@ -46,17 +46,6 @@ log = logging.getLogger(__name__)
 
 class OrsFailed(Exception):
     """The server can't be had, or what it answers can't be used."""
-
-
-class SessionLost(Exception):
-    """The server has no such session any more, or nobody knows what happened in it.
-
-    `pause_s`: after how long the server wants to be asked again.
-    """
-
-    def __init__(self, pause_s: float = 0.0) -> None:
-        super().__init__()
-        self.pause_s = pause_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +138,7 @@ class OrsServer:
         except AskAgain as again:
             is_sent = not (again.is_refused or isinstance(again.__cause__, _NOT_SENT))
             if is_sent and call.number is None:
-                raise SessionLost(again.pause_s) from again
+                raise SessionLost(pause_s=again.pause_s) from again
             raise
 
     def _reply(self, text: str) -> Done | Refused:

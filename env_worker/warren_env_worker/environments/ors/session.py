@@ -26,13 +26,12 @@ from warren_env_worker.environments.ors.answers import (
 )
 from warren_env_worker.environments.ors.conversation import TURNS, Opening, Turn, of_prompt
 from warren_env_worker.environments.ors.secrets import Secrets
-from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer, SessionLost
+from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer
+from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
 
 PING_S = 10.0
 """A server may forget a session that is silent for two minutes."""
 LEAVE_S = 10.0
-MAX_LOSSES = 3
-"""In one call; then the server is no good."""
 
 ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
@@ -110,14 +109,14 @@ class OrsSession:
                     await self._server.ask_once(Asked("POST", path, session=left))
 
     async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        for _ in range(MAX_LOSSES):
-            try:
-                return await ask()
-            except SessionLost as lost:
-                log.warning("%s lost the session of %s", self._server.url, self._task)
-                self._id = None
-                await asyncio.sleep(lost.pause_s)
-        raise OrsFailed(f"{self._server.url} lost the session {MAX_LOSSES} times")
+        return await unless_lost(ask, self._leave, self._failed)
+
+    async def _leave(self, _: SessionLost) -> None:
+        log.warning("%s lost the session of %s", self._server.url, self._task)
+        self._id = None
+
+    def _failed(self) -> OrsFailed:
+        return OrsFailed(f"{self._server.url} lost the session {MAX_LOSSES} times")
 
     async def _rebuild(self) -> None:
         """The session, as it was after the last call."""
