@@ -1,10 +1,13 @@
 """Samples of one owner that were refused get their places in the order in which they came."""
 
+import gc
+import weakref
+
 import pytest
 from tests.support.clock import Clock
 
 from warren_gateway.budgets.budget import Budget, OverBudget
-from warren_gateway.tinker.samples.turns import PATIENCE_S, Turns
+from warren_gateway.tinker.samples.turns import MOST_TURNS, PATIENCE_S, Turns
 
 MOST = 10
 
@@ -63,3 +66,36 @@ def test_a_turn_is_given_up_by_whoever_does_not_come_again(ann: Owner) -> None:
     assert not ann.gets("small", 1)
     ann.clock.now_s += 1
     assert ann.gets("small", 1)
+
+
+def test_an_owner_has_so_many_turns_and_none_of_them_is_lost_to_those_that_come_later(
+    ann: Owner,
+) -> None:
+    assert ann.gets("first", 8)
+    assert not ann.gets("large", MOST)
+    assert not any(ann.gets(f"{i}", 9) for i in range(MOST_TURNS - 1))
+    ann.budget.give_back("ann", 8)
+    ann.clock.now_s += 1
+    assert not ann.gets("one too many", 9)
+    assert ann.gets("large", MOST), "for it came before all others"
+    ann.budget.give_back("ann", MOST)
+    ann.clock.now_s += PATIENCE_S - 1
+    assert not ann.gets("small", 2)
+    ann.clock.now_s += 1
+    assert ann.gets("small", 2), "for the one too many got no turn"
+
+
+class Name(str):
+    """Of an owner; tells whether anybody has it still."""
+
+
+def test_owners_who_do_not_come_again_are_forgotten(ann: Owner) -> None:
+    owner = Name("bob")
+    ann.turns.refused(owner, "large", MOST)
+    known = weakref.ref(owner)
+    del owner
+    assert known() is not None
+    ann.clock.now_s += PATIENCE_S + 1
+    ann.turns.require("ann", "small", 1)
+    gc.collect()
+    assert known() is None
