@@ -1,6 +1,5 @@
 """Clients of samples, in the store that gateways share: those that are gone are known, and no others are taken for it."""
 
-import time
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -30,8 +29,7 @@ async def store(any_store_url: str) -> AsyncGenerator[Store]:
 def _open_sampler(session: Session) -> None:
     session.add(User(name="ann", created_s=1.0))
     session.flush()
-    long_ago_s = time.time() - 2 * IDLE_S
-    session.add(TinkerSession(id="session_1", owner="ann", created_s=1.0, seen_s=long_ago_s))
+    session.add(TinkerSession(id="session_1", owner="ann", created_s=1.0, seen_s=-IDLE_S))
     session.flush()
     session.add(
         TinkerSampler(id=SAMPLER, session_id="session_1", base_model="m", policy={}, created_s=1.0)
@@ -61,6 +59,14 @@ async def test_who_asks_or_polls_is_there(store: Store) -> None:
     clients.heard(SAMPLER)
     await clients.note()
     assert await looked(clients, clock, IDLE_S) == []
+    assert await looked(clients, clock, HELD_S / 3) == [NAME], "by the same clock"
+
+
+async def test_who_is_heard_while_silent_ones_are_looked_for_is_there(store: Store) -> None:
+    clients = SampleClients(store, clock := Clock())
+    assert await looked(clients, clock, IDLE_S) == [NAME]
+    clients.heard(SAMPLER)
+    assert await clients.abandoned() == []
 
 
 async def test_a_gateway_that_stood_still_has_heard_nobody(store: Store) -> None:

@@ -4,7 +4,8 @@ Invariants
 - A sample that is asked for or polled for tells that a client is there, as a heartbeat of its session does: processes that did not open a sampler may use
   it, also after its session was finished.
 - A gateway that has just started, stood still or could not reach the store has heard nobody: it gives all clients their
-  time once more.
+  time once more. It measures that by the clock that says how long they were silent, for others stand still while a
+  machine sleeps, and do not jump where that one is set.
 """
 
 import time
@@ -25,9 +26,9 @@ _NOTED_S = 20.0
 
 
 class SampleClients:
-    """`now_s` is a clock that is never set. All methods raise `StoreUnavailable`."""
+    """`now_s` is the clock of all gateways. All methods raise `StoreUnavailable`."""
 
-    def __init__(self, store: Store, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, now_s: Callable[[], float] = time.time) -> None:
         self._store = store
         self._now_s = now_s
         self._listens_since_s = self._looked_s = now_s()
@@ -41,17 +42,19 @@ class SampleClients:
         """Write down who was heard."""
         heard, self._heard = self._heard, set[str]()
         if heard:
-            await self._store.transact(partial(_note, heard, time.time()))
+            await self._store.transact(partial(_note, heard, self._now_s()))
 
     async def abandoned(self) -> list[str]:
-        """Names of open samples of this gateway whose clients are gone. To be asked every few seconds."""
+        """Names of open samples of this gateway whose clients are gone, and were not heard since that was noted. To be asked
+        every few seconds."""
         now_s = self._now_s()
         if now_s - self._looked_s > HELD_S:
             self._listens_since_s = now_s
         self._looked_s = now_s
         if now_s - self._listens_since_s < IDLE_S:
             return []
-        return await self._store.read(partial(_abandoned, self._store.gateway, time.time()))
+        silent = await self._store.read(partial(_abandoned, self._store.gateway, now_s))
+        return [name for name, sampler in silent if sampler not in self._heard]
 
 
 def _note(samplers: Collection[str], now_s: float, session: Session) -> None:
@@ -62,9 +65,10 @@ def _note(samplers: Collection[str], now_s: float, session: Session) -> None:
     session.exec(noting.values(seen_s=now_s))
 
 
-def _abandoned(gateway: str, now_s: float, session: Session) -> list[str]:
+def _abandoned(gateway: str, now_s: float, session: Session) -> list[tuple[str, str]]:
+    """With their samplers."""
     query = (
-        select(TinkerSample.id)
+        select(TinkerSample.id, TinkerSample.sampler)
         .join(TinkerSampler, col(TinkerSampler.id) == col(TinkerSample.sampler))
         .join(TinkerSession, col(TinkerSession.id) == col(TinkerSampler.session_id))
         .where(col(TinkerSample.holder) == gateway, col(TinkerSample.done_s).is_(None))

@@ -1,6 +1,5 @@
 """How long samples of Tinker's clients wait: for as long as their clients are there, and no longer."""
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -176,4 +175,5 @@ async def held_for(futures: SampleFutures, clock: Clock, for_s: float) -> None:
 
 
 def silence(session: Session) -> None:
-    session.exec(update(TinkerSession).values(seen_s=time.time() - 2 * IDLE_S))
+    """Nothing was heard of its client since before the clock began."""
+    session.exec(update(TinkerSession).values(seen_s=-IDLE_S))
