@@ -1,8 +1,8 @@
 """A real MCP server of the official SDK, in the Python of .venv-mcp: `server.py stdio`, or `server.py KIND PORT`.
 
 KIND is `stateless` (2026-07-28, nothing is kept), `busy` (the same, with 503 for each second message), `sessions` (the
-handshake and `Mcp-Session-Id` of before), `cut` (the same, with 503 for the second call of all, which has run), `moved` (a
-redirect) or `keyed` (401 without its key).
+handshake and `Mcp-Session-Id` of before), `cut` (the same, with 503 for the second call of all, which has run), `busy_lists`
+(the same, with 503 for the first of each two requests for the tools of a session), `moved` (a redirect) or `keyed` (401 without its key).
 """
 
 import asyncio
@@ -11,9 +11,12 @@ import importlib
 import os
 import sys
 import time
+from collections import Counter
+from functools import partial
 from typing import Any
 
 mcpserver: Any = importlib.import_module("mcp.server.mcpserver")
+lowlevel: Any = importlib.import_module("mcp.server.lowlevel")
 types: Any = importlib.import_module("mcp_types")
 responses: Any = importlib.import_module("starlette.responses")
 uvicorn: Any = importlib.import_module("uvicorn")
@@ -103,42 +106,71 @@ def teach() -> str:
     return "taught"
 
 
-def cut_app(inner: Any) -> Any:
-    """A proxy that lost the server while this answered."""
-    n_calls = 0
+def tell_that_tools_may_change() -> None:
+    """In sessions as well: the SDK itself does so where there are none."""
+    inner = server._lowlevel_server
+    options = lowlevel.NotificationOptions(tools_changed=True)
+    inner.create_initialization_options = partial(inner.create_initialization_options, options)
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        nonlocal n_calls
-        if scope["type"] != "http":
-            return await inner(scope, receive, send)
-        asked: list[Any] = []
 
-        async def heard() -> Any:
-            asked.append(await receive())
-            return asked[-1]
+class Proxy:
+    """Before a server that keeps sessions; `cut` and `busy_lists` say what it does."""
 
-        sent: list[Any] = []
+    def __init__(self, inner: Any, kind: str) -> None:
+        self._inner = inner
+        self._is_cut = kind == "cut"
+        self._n_calls = 0
+        self._n_lists = Counter[bytes]()
+        """By session."""
 
-        async def held(message: Any) -> None:
-            sent.append(message)
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            return await self._inner(scope, receive, send)
+        body = await whole_body(receive)
+        if not self._refuses(body, dict(scope["headers"]).get(b"mcp-session-id", b"")):
+            return await self._inner(scope, heard_again(body, receive), send)
+        if self._is_cut:
+            await self._inner(scope, heard_again(body, receive), unsent)
+        await responses.Response(None, 503)(scope, receive, send)
 
-        if scope["method"] != "POST":
-            return await inner(scope, receive, send)
-        await inner(scope, heard, held)
-        is_call = b'"tools/call"' in b"".join(part.get("body", b"") for part in asked)
-        n_calls += is_call
-        if is_call and n_calls == 2:
-            return await responses.Response(None, 503)(scope, receive, send)
-        for message in sent:
-            await send(message)
+    def _refuses(self, body: bytes, session: bytes) -> bool:
+        is_call, is_list = b'"tools/call"' in body, b'"tools/list"' in body
+        self._n_calls += is_call
+        self._n_lists[session] += is_list
+        if self._is_cut:
+            return is_call and self._n_calls == 2
+        return is_list and self._n_lists[session] % 2 == 1
 
-    return app
+
+async def whole_body(receive: Any) -> bytes:
+    body, goes_on = b"", True
+    while goes_on:
+        message = await receive()
+        body += message.get("body", b"")
+        goes_on = message.get("more_body", False)
+    return body
+
+
+def heard_again(body: bytes, receive: Any) -> Any:
+    """What an application hears of a request whose body was read before."""
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def heard() -> Any:
+        return messages.pop() if messages else await receive()
+
+    return heard
+
+
+async def unsent(message: object) -> None:
+    """To nobody."""
 
 
 def app_of(kind: str) -> Any:
     inner = server.streamable_http_app(stateless_http=kind in ("stateless", "busy"))
-    if kind == "cut":
-        return cut_app(inner)
+    if kind == "busy_lists":
+        tell_that_tools_may_change()
+    if kind in ("cut", "busy_lists"):
+        return Proxy(inner, kind)
     n_asked = 0
 
     async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -69,6 +69,23 @@ async def test_a_call_of_a_session_that_may_have_run_is_not_made_in_it_again(
 
 @not_in_ci
 @pytest.mark.shows("MCP", "retries")
+async def test_a_session_outlives_a_server_that_is_too_busy_to_list_its_tools(
+    host: Host, questions: str, servers: dict[str, RealServer]
+) -> None:
+    """As it begins, after a turn, and after a call that took too long, which is not made again."""
+    player = episode(host, questions, http(servers["busy_lists"], sessions=True), call_s=2.0)
+    begun, taught, put, late, again = await told(
+        player, call("teach"), call("put", article="tea"), call("wait"), call("put", article="tea")
+    )
+    assert "Sing a song." not in begun[0]
+    assert "Sing a song." in taught[1]
+    assert put == ["1 in the basket"]
+    assert late == ["Error: it took longer than 2 s"]
+    assert again == ["2 in the basket"]
+
+
+@not_in_ci
+@pytest.mark.shows("MCP", "retries")
 async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
     host: Host, questions: str
 ) -> None:

@@ -90,9 +90,13 @@ class Server:
 
     async def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            return await self._unless_lost(lambda: self._called(name, arguments))
+            result = await self._unless_lost(lambda: self._called(name, arguments))
         except mcp.MCPError as error:
             return {"refused": error.message}
+        if result is not None:
+            return result
+        await self.tools()  # else it is the server that hangs
+        return {"is_late": True}
 
     async def leave(self) -> None:
         self._left.set()
@@ -180,17 +184,18 @@ class Server:
         """Raises `Busy`, `Lost`, `McpFailed`, and `MCPError` where the server refuses the call."""
         try:
             return await ask()
+        except Lost:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer
             raise self._meaning(error) from None
 
     def _meaning(self, error: Exception) -> Exception:
         code: int = getattr(error, "code", INTERNAL)
-        may_have_run = self._has_session and self._status == UNAVAILABLE  # a proxy says so, too
-        if self._status in (TOO_MANY, UNAVAILABLE) and not may_have_run:
+        if self._status in (TOO_MANY, UNAVAILABLE):
             return Busy()
         assert self._holding is not None  # `_open` comes first
         is_gone = self._status == NO_SESSION and self._has_session and code in NOT_OF_TOOLS
-        is_cut = code == CLOSED or self._status in NOT_THERE or may_have_run
+        is_cut = code == CLOSED or self._status in NOT_THERE
         if self._holding.done() or is_cut or is_gone:
             return Lost()
         return self._failed() if code in NOT_OF_TOOLS else error
@@ -209,16 +214,18 @@ class Server:
                 return found
         raise McpFailed(f"{self._name}: its list of tools has more than {MAX_PAGES} pages")
 
-    async def _called(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _called(self, name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """None where it takes too long."""
         try:
             result = await self._client.call_tool(
                 name, arguments, read_timeout_seconds=self._call_s
             )
         except mcp.MCPError as error:
-            if error.code != TIMED_OUT:
-                raise
-            await self._client.list_tools(cache_mode="refresh")  # else it is the server that hangs
-            return {"is_late": True}
+            if error.code == TIMED_OUT:
+                return None
+            if self._has_session and self._status == UNAVAILABLE:
+                raise Lost from None  # a proxy answers so for a call that ran, too
+            raise
         return within_size(
             {
                 "content": [plain(block) for block in result.content],
