@@ -49,6 +49,8 @@ class FakeOrs:
     """What goes wrong with the next calls, in their order."""
     n_cut_openings: int = 0
     """So many times `create` runs, and its connection is cut."""
+    n_starting: int = 0
+    """So many requests for an environment are refused, as by a proxy whose environment starts: `create` and `delete`."""
     is_other: bool = False
     """It answers otherwise than before."""
     asked: list[tuple[str, dict[str, str], Any]] = field(
@@ -69,6 +71,8 @@ class FakeOrs:
     """Some call has."""
     has_opened: asyncio.Event = field(default_factory=asyncio.Event)
     """Some session has."""
+    has_refused: asyncio.Event = field(default_factory=asyncio.Event)
+    """To open one, because it is starting."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
@@ -115,6 +119,10 @@ class FakeOrs:
         self, request: web.Request, path: list[str], body: Any
     ) -> web.StreamResponse:
         sid = request.headers["X-Session-ID"]
+        if self.n_starting and path in (["create"], ["delete"]):
+            self.n_starting -= 1
+            self.has_refused.set()
+            return _refused(503, "starting")
         if path == ["create"]:
             self.sessions[sid] = []
             self._tasks[sid] = body["index"]
@@ -155,8 +163,7 @@ class FakeOrs:
         fault = self.faults.popleft() if self.faults else None
         statuses = {"busy": 429, "starting": 503, "proxy": 502, "refused": 422}
         if fault in statuses:
-            state = {"X-Backend-State": "starting"} if fault == "starting" else {}
-            return web.json_response({"detail": "no"}, status=statuses[fault], headers=state)
+            return _refused(statuses[fault], "starting" if fault == "starting" else None)
         if fault == "before it runs":
             return await _cut(request)
         number = body.get("task_id")
@@ -166,7 +173,7 @@ class FakeOrs:
         if self.slow is not None:
             await self.slow.wait()
         if fault == "unavailable":  # and yet it has run
-            return web.json_response({"detail": "no"}, status=503)
+            return _refused(503)
         if fault == "before its number":
             return await _cut(request)
         if fault == "after its number":
@@ -187,6 +194,11 @@ class FakeOrs:
             return json.dumps({"ok": False, "error": "no such place"})
         output = {"blocks": [{"type": "text", "text": text}], "reward": reward, "finished": is_over}
         return json.dumps({"ok": True, "output": output})
+
+
+def _refused(status: int, state: str | None = None) -> web.Response:
+    headers = {} if state is None else {"X-Backend-State": state}
+    return web.json_response({"detail": "no"}, status=status, headers=headers)
 
 
 def _stream(*events: tuple[str, str]) -> web.Response:

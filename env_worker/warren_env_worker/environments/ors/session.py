@@ -27,7 +27,7 @@ from warren_env_worker.environments.ors.answers import (
 from warren_env_worker.environments.ors.conversation import TURNS, Opening, Turn, of_prompt
 from warren_env_worker.environments.ors.secrets import Secrets
 from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer
-from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
+from warren_env_worker.permissions.asking import MAX_LOSSES, AskAgain, SessionLost, unless_lost
 
 PING_S = 10.0
 """A server may forget a session that is silent for two minutes."""
@@ -58,6 +58,8 @@ class OrsSession:
         """Of the session that is open."""
         self._made: str | None = None
         """Of the last session that the server made, which may be there though it did not open."""
+        self._unopened: str | None = None
+        """The same, if the server refused to open it for now."""
         self._opening = ""
         """Its digest."""
         self._called: list[_Called] = []
@@ -100,13 +102,15 @@ class OrsSession:
             await self._server.close()
 
     async def _drop(self) -> None:
+        """Both requests are sent: a proxy whose environment is starting refuses the first, and takes the second."""
         left, self._made, self._id = self._made, None, None
         if left is None:
             return
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 for path in ("delete", "delete_session"):
-                    await self._server.ask_once(Asked("POST", path, session=left))
+                    with contextlib.suppress(Exception):
+                        await self._server.ask_once(Asked("POST", path, session=left))
 
     async def _unless_lost(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
         return await unless_lost(ask, self._leave, self._failed)
@@ -144,10 +148,26 @@ class OrsSession:
         return of_prompt(await self._asked_for(PROMPT, "prompt"))
 
     async def _create(self) -> str:
-        """Both halves: if the second broke off, nobody knows whether that session is there."""
+        """The id of a session that is open. Raises `AskAgain`.
+
+        A session that the server refused to open is asked for again, since nothing has begun in it. After a `create` that broke off,
+        nobody knows whether its session is open: another one is made.
+        """
+        session, self._unopened = self._unopened or await self._new(), None
+        asked = Asked("POST", "create", self._choice(), session, self._secrets.headers)
+        try:
+            await self._server.ask_once(asked)
+        except AskAgain as again:
+            self._unopened = session if again.is_refused else None
+            raise
+        return session
+
+    async def _new(self) -> str:
         await self._drop()
-        headers = self._secrets.headers
-        session = self._made = await self._server.new_session(headers)
+        self._made = await self._server.new_session(self._secrets.headers)
+        return self._made
+
+    def _choice(self) -> dict[str, object]:
         body: dict[str, object] = {
             "split": self._task.split,
             "index": self._task.number,
@@ -156,8 +176,7 @@ class OrsSession:
             body["env_name"] = self._task.environment
         if self._secrets.values and self._secrets.sent_in == "body":
             body["secrets"] = dict(self._secrets.values)
-        await self._server.ask_once(Asked("POST", "create", body, session, headers))
-        return session
+        return body
 
     async def _once(self, name: str, arguments: dict[str, Any]) -> Done | Refused:
         body = {"name": name, "input": arguments}

@@ -179,6 +179,33 @@ async def test_a_session_that_broke_off_as_it_opened_is_deleted() -> None:
     assert server.deleted == ["session-1", "session-2"]
 
 
+async def test_a_session_whose_environment_is_starting_is_asked_for_again_and_not_given_up() -> (
+    None
+):
+    server = FakeOrs(n_starting=2)
+    results = await play(server, OPEN)
+    assert [result.reward for result in results] == [1.0]
+    opening = [
+        (path, headers["X-Session-ID"]) for path, headers, _ in server.asked if path == "/create"
+    ]
+    assert opening == [("/create", "session-1")] * 3
+    assert server.paths().count("/create_session") == 1
+    assert server.deleted == ["session-1"]
+
+
+async def test_one_that_is_closed_while_its_environment_starts_is_deleted_at_the_proxy() -> None:
+    server = FakeOrs(n_starting=1000)
+    async with server.serving() as url:
+        environment = Ors(url, "Vault")
+        environment.context = Context.derive(1)
+        opening = asyncio.create_task(environment.reset(3, environment.context))
+        await server.has_refused.wait()
+        await environment.close()
+        opening.cancel()
+        await asyncio.wait({opening})
+    assert server.paths()[-2:] == ["/delete", "/delete_session"]
+
+
 async def test_one_that_never_opens_leaves_no_session() -> None:
     server = FakeOrs(n_cut_openings=1000)
     async with server.serving() as url:
