@@ -6,7 +6,7 @@
 
 Where an action is a text, the policy's words are it. Another action is offered as a tool, whose arguments are its
 fields; an environment with tools of its own offers these. Calls are made in their order, their rewards are added up,
-and words without a call cut the episode. A reward that `reset` gives is added to the first action's.
+and words without a call cut the episode. A reward that `reset` gives is added to that of the first action that is made.
 
 Metrics: `steps`; and where there are tools, `tool_calls`, `tool_errors`, `parse_errors`; otherwise `invalid_actions`, which the
 policy is told of and which change nothing.
@@ -96,7 +96,7 @@ class OpenEnv(Env[int | None]):
         self.session: OpenEnvSession | None = None
         self.counts = {"steps": 0.0}
         self.owed: float | None = None
-        """What `reset` gave, which counts with the first action: only an action has a reward."""
+        """What `reset` gave, which counts with the first action that is made: only an action has a reward."""
         self.told_ids: dict[int, str] = {}
         self._told_last: tuple[Observed | None, str] = (None, "")
 
@@ -141,7 +141,7 @@ class OpenEnv(Env[int | None]):
             answer = await self._called(call)
             shown.append(ChatMessage(role="tool", content=self._told(answer)))
             if isinstance(answer, Observed):
-                rewards += [] if answer.reward is None else [answer.reward]
+                rewards += self._paid(answer)
                 if answer.done:
                     return self._result(shown, rewards, done=True)
         return self._result(shown, rewards, truncated=not calls)
@@ -188,9 +188,7 @@ class OpenEnv(Env[int | None]):
             self.counts["invalid_actions"] = self.counts.get("invalid_actions", 0.0) + 1
             return self._result(shown)
         self.counts["steps"] += 1
-        return self._result(
-            shown, [] if answer.reward is None else [answer.reward], done=answer.done
-        )
+        return self._result(shown, self._paid(answer), done=answer.done)
 
     async def _called(self, call: ReadCall | Misfit) -> Observed | Error | Misfit:
         if isinstance(call, Misfit):
@@ -218,6 +216,12 @@ class OpenEnv(Env[int | None]):
             return self._text(answer)
         return f"Error: {answer.reason if isinstance(answer, Misfit) else answer.told}"
 
+    def _paid(self, answer: Observed) -> list[float]:
+        """The rewards of an action that was made."""
+        given = [reward for reward in (self.owed, answer.reward) if reward is not None]
+        self.owed = None
+        return given
+
     def _result(
         self,
         shown: Sequence[ChatMessage],
@@ -227,6 +231,4 @@ class OpenEnv(Env[int | None]):
         truncated: bool = False,
     ) -> StepResult:
         metrics = self.counts | (self.calls.counts if self.calls.tools else {})
-        given = [*rewards] if self.owed is None else [self.owed, *rewards]
-        self.owed = None
-        return StepResult(shown, sum(given) if given else None, done, truncated, metrics)
+        return StepResult(shown, sum(rewards) if rewards else None, done, truncated, metrics)

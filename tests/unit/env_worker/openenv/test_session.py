@@ -106,19 +106,32 @@ def text(result: StepResult) -> str:
     return result.observation[0].content
 
 
-async def test_a_reward_at_reset_counts_once_with_the_first_action_also_where_that_is_none() -> (
-    None
-):
+async def test_a_reward_at_reset_counts_once_with_the_first_action_that_is_made() -> None:
     server = Counter()
     server.head_start = 0.25
     async with server.serving() as url:
-        for words, rewards in (("abc", [1.25, 2.0, 3.0]), ("?ab", [0.25, 1.0, 2.0])):
+        for words, rewards in (("abc", [1.25, 2.0, 3.0]), ("?ab", [None, 1.25, 2.0])):
             environment, _ = await opened(url)
             first = await environment.step(words[0])
             await server.lose()
             rest = [await environment.step(each) for each in words[1:]]
             await environment.close()
             assert [result.reward for result in (first, *rest)] == rewards
+
+
+async def test_without_an_action_there_is_no_reward() -> None:
+    server = Counter()
+    server.head_start = 0.25
+    async with server.serving() as url:
+        environment, _ = await opened(url, action_tool="say")
+        cut = await environment.step("I have nothing to say.")
+        wrong = await environment.step("<tool_call>{")
+        made = await environment.step(
+            '<tool_call>{"name": "say", "arguments": {"said": "a"}}</tool_call>'
+        )
+        await environment.close()
+    assert (cut.reward, cut.truncated) == (None, True)
+    assert [wrong.reward, made.reward] == [None, 1.25]
 
 
 async def test_an_episode_from_its_beginning_to_its_end() -> None:
