@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
+from warren_env_worker.foreign.channel import Channel
+
 MAX_LINE_BYTES = 4 << 20
-_NOBODY_LISTENS = (ConnectionError, FileNotFoundError)
-"""Other errors (no descriptor is left, say) are this process's own, and say nothing of the one that it asks."""
 
 
 class ProcessLost(Exception):
@@ -29,12 +29,14 @@ class Conversation:
         """Nothing else can be asked until the answer is there."""
 
     @classmethod
-    async def opened(cls, path: str) -> "Conversation":
-        """Raises `ProcessLost` where nobody listens, and `OSError` where this process can't connect."""
+    async def opened(cls, channel: Channel) -> "Conversation":
+        """Raises `ProcessLost` where no fork server takes it, and `OSError` where this process can't connect: that says
+        nothing of the one that it asks."""
         try:
-            return cls(*await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES))
-        except _NOBODY_LISTENS as error:
+            connection = await channel.connection()
+        except ConnectionError as error:
             raise ProcessLost(str(error)) from error
+        return cls(*await asyncio.open_unix_connection(sock=connection, limit=MAX_LINE_BYTES))
 
     async def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
         """Raises `ProcessLost`."""

@@ -1,21 +1,19 @@
 """The fork server of one foreign package.
 
 Invariants: it is started when it is first wanted, and again after its death; it ends with this process, and
-its episodes' processes end with it; the folder of its socket goes with whichever of the two ends first, however it
-ends. Sets of texts have the same order in every one, so that a seed is the same task everywhere, though a package walks
+its episodes' processes end with it. Sets of texts have the same order in every one, so that a seed is the same task everywhere, though a package walks
 through such sets as it makes its tasks.
 """
 
 import asyncio
 import contextlib
 import os
-import shutil
-import tempfile
-from pathlib import Path
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from warren.environment import ConfigError
 from warren_env_worker.foreign import virtual_environments
+from warren_env_worker.foreign.channel import Channel
 from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 
 START_S = 240.0
@@ -42,9 +40,7 @@ class Package:
         self.name = name
         self._program = virtual_environments.PROGRAMS / program
         self._starting = asyncio.Lock()
-        self._process: asyncio.subprocess.Process | None = None
-        self._folder: Path | None = None
-        self._leaving = set[asyncio.Task[None]]()
+        self._server: _ForkServer | None = None
 
     async def episode(self) -> Conversation:
         """A fresh process. Raises `ConfigError` where the package is not installed, `StartFailed`, and `OSError`
@@ -55,51 +51,46 @@ class Package:
         raise StartFailed(self.name, f"it was lost {MAX_STARTS} times")
 
     async def _opened(self) -> Conversation:
-        process, path = await self._listening()
+        server = await self._running()
         try:
-            return await Conversation.opened(path)
+            return await Conversation.opened(server.channel)
         except ProcessLost:
-            await _ended(process)  # it may be dead without our having heard of it
+            await _end(server.process)  # it may be dead without our having heard of it
             raise
 
-    async def _listening(self) -> tuple[asyncio.subprocess.Process, str]:
+    async def _running(self) -> "_ForkServer":
         async with self._starting:
-            if self._process is None or self._process.returncode is not None:
-                self._process = await self._started()
-            assert self._folder is not None
-            return self._process, str(self._folder / "socket")
+            if self._server is None or self._server.process.returncode is not None:
+                self._server = await self._started()
+            return self._server
 
-    async def _started(self) -> asyncio.subprocess.Process:
+    async def _started(self) -> "_ForkServer":
         if not virtual_environments.is_installed(self.name):
             raise ConfigError(
                 f"{self.name} is not installed on this env worker: warren env install {self.name}"
             )
-        self._folder = folder = Path(tempfile.mkdtemp(prefix="warren-"))
         try:
-            process = await self._spawned(folder / "socket")
-        except BaseException as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, FileNotFoundError | PermissionError):
-                raise StartFailed(self.name, "its Python can't be run") from error
-            raise
-        leaving = asyncio.create_task(_left(process, folder), name=f"folder of {self.name}")
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
-        await self._require_ready(process)
-        return process
+            server = await self._spawned()
+        except (FileNotFoundError, PermissionError) as error:
+            raise StartFailed(self.name, "its Python can't be run") from error
+        await self._require_ready(server.process)
+        return server
 
-    async def _spawned(self, path: Path) -> asyncio.subprocess.Process:
-        command = [
-            virtual_environments.python(self.name),
-            "-s",
-            "-P",
-            virtual_environments.PROGRAMS / "fork_server.py",
-            path,
-        ]
-        return await asyncio.create_subprocess_exec(
-            *map(str, command), str(self._program), str(MEMORY_MB), str(MAX_LINE_BYTES),
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=_environment(),
-        )  # fmt: skip
+    async def _spawned(self) -> "_ForkServer":
+        python, programs = virtual_environments.python(self.name), virtual_environments.PROGRAMS
+        command = (python, "-s", "-P", programs / "fork_server.py", self._program)
+        channel = Channel()
+        try:
+            with channel.theirs as theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *map(str, command), str(MEMORY_MB), str(MAX_LINE_BYTES),
+                    stdin=theirs.fileno(), stdout=asyncio.subprocess.PIPE, env=_environment(),
+                )  # fmt: skip
+        except BaseException:
+            channel.close()
+            raise
+        closing = asyncio.create_task(_closed(channel, process), name=f"channel of {self.name}")
+        return _ForkServer(process, channel, closing)
 
     async def _require_ready(self, process: asyncio.subprocess.Process) -> None:
         """Raises `StartFailed`, and `ProcessLost` where somebody killed it."""
@@ -126,15 +117,23 @@ def _environment() -> dict[str, str]:
     return kept | {"PYTHONHASHSEED": "0"}
 
 
-async def _left(process: asyncio.subprocess.Process, folder: Path) -> None:
-    """Once it has ended, or is about to, as this event loop does."""
+@dataclass(frozen=True, slots=True)
+class _ForkServer:
+    process: asyncio.subprocess.Process
+    channel: Channel
+    closing: asyncio.Task[None]
+
+
+async def _closed(channel: Channel, process: asyncio.subprocess.Process) -> None:
+    """Once that has ended, or at the latest as this event loop does."""
     try:
         await process.wait()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        channel.close()
+        await _end(process)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     await process.wait()

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from warren_env_worker.foreign import virtual_environments
+from warren_env_worker.foreign.channel import Channel
 from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 from warren_env_worker.foreign.episode import ForeignEpisode, PackageFailed
 from warren_env_worker.foreign.package import Package
@@ -19,40 +21,40 @@ PROGRAM = Path(__file__).parents[2] / "support" / "foreign_program.py"
 N_FILES = 40
 
 
+class Server:
+    def __init__(self, channel: Channel, process: asyncio.subprocess.Process) -> None:
+        self.channel = channel
+        self.process = process
+
+
 @asynccontextmanager
-async def fork_server(path: Path) -> AsyncGenerator[int]:
-    command = (
-        sys.executable,
-        "-I",
-        virtual_environments.PROGRAMS / "fork_server.py",
-        path,
-        PROGRAM,
-        2048,
-    )
-    process = await asyncio.create_subprocess_exec(
-        *map(str, command), str(MAX_LINE_BYTES),
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin is not None
+async def fork_server() -> AsyncGenerator[Server]:
+    program = virtual_environments.PROGRAMS / "fork_server.py"
+    command = (sys.executable, "-I", program, PROGRAM, 2048, MAX_LINE_BYTES)
+    channel = Channel()
+    with channel.theirs as theirs:
+        process = await asyncio.create_subprocess_exec(
+            *map(str, command), stdin=theirs.fileno(), stdout=asyncio.subprocess.PIPE
+        )
     assert process.stdout is not None
     try:
         assert await process.stdout.readline() == b"ready\n"
-        yield process.pid
+        yield Server(channel, process)
     finally:
-        process.stdin.close()
+        channel.close()
         assert await process.wait() == 0
 
 
-async def begun(path: Path) -> Conversation:
-    conversation = await Conversation.opened(str(path))
+async def begun(channel: Channel) -> Conversation:
+    conversation = await Conversation.opened(channel)
     assert await conversation.ask({"make": {}}) == {"shown": "begun"}
     return conversation
 
 
-async def told_of_more(path: Path, kept: list[Conversation]) -> str:
+async def told_of_more(channel: Channel, kept: list[Conversation]) -> str:
     """What the first one is told that there is no room for."""
     while True:
-        conversation = await Conversation.opened(str(path))
+        conversation = await Conversation.opened(channel)
         kept.append(conversation)
         answer = await conversation.ask({"make": {}})
         if "error" in answer:
@@ -60,15 +62,14 @@ async def told_of_more(path: Path, kept: list[Conversation]) -> str:
             return answer["error"]
 
 
-async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_others_nothing(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "socket"
-    async with fork_server(path) as pid:
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (N_FILES, N_FILES))
+async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_others_nothing() -> (
+    None
+):
+    async with fork_server() as server:
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (N_FILES, N_FILES))
         kept: list[Conversation] = []
         for _ in range(3):
-            assert "Too many open files" in await told_of_more(path, kept)
+            assert "Too many open files" in await told_of_more(server.channel, kept)
             kept.pop().close()
         assert len(kept) > N_FILES // 4
         for conversation in kept:
@@ -77,25 +78,24 @@ async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_oth
             conversation.close()
 
 
-class Listening(Package):
-    """The package behind a fork server's socket."""
+class Started(Package):
+    """The package of a fork server that is there."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("listening", "none.py")
-        self._path = path
+    def __init__(self, server: Server) -> None:
+        super().__init__("started", "none.py")
+        self._channel = server.channel
 
     async def episode(self) -> Conversation:
-        return await Conversation.opened(str(self._path))
+        return await Conversation.opened(self._channel)
 
 
 async def test_an_episode_that_is_left_is_asked_for_the_last_time_where_it_lives(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "socket"
     left, never = tmp_path / "left", tmp_path / "never"
-    async with fork_server(path):
-        await ForeignEpisode(Listening(path), {}).leave(str(never))
-        alive, dead = (ForeignEpisode(Listening(path), {}) for _ in range(2))
+    async with fork_server() as server:
+        await ForeignEpisode(Started(server), {}).leave(str(never))
+        alive, dead = (ForeignEpisode(Started(server), {}) for _ in range(2))
         for episode in (alive, dead):
             assert await episode.begin() == {"shown": "begun"}
         with pytest.raises(PackageFailed, match="died 3 times"):
@@ -107,10 +107,10 @@ async def test_an_episode_that_is_left_is_asked_for_the_last_time_where_it_lives
 
 
 async def test_an_episode_that_is_left_in_a_step_is_not_asked_again(tmp_path: Path) -> None:
-    path, never, waits = tmp_path / "socket", tmp_path / "never", tmp_path / "waits"
+    never, waits = tmp_path / "never", tmp_path / "waits"
     os.mkfifo(waits)  # nobody reads it: the step doesn't end
-    async with fork_server(path):
-        episode = ForeignEpisode(Listening(path), {})
+    async with fork_server() as server:
+        episode = ForeignEpisode(Started(server), {})
         await episode.begin()
         step = asyncio.create_task(episode.step(str(waits)))
         await asyncio.sleep(0)
@@ -120,31 +120,23 @@ async def test_an_episode_that_is_left_in_a_step_is_not_asked_again(tmp_path: Pa
     assert not never.exists()
 
 
-async def test_a_refusal_is_heard_also_where_the_connection_is_closed_before_the_request(
-    tmp_path: Path,
-) -> None:
-    is_closed = asyncio.Event()
-
-    async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b'{"error": "no room", "misfit": false}\n')
-        writer.close()
-        await writer.wait_closed()
-        is_closed.set()
-
-    async with await asyncio.start_unix_server(refuse, tmp_path / "socket"):
-        conversation = await Conversation.opened(str(tmp_path / "socket"))
-        await is_closed.wait()
-        assert await conversation.ask({"make": {}}) == {"error": "no room", "misfit": False}
-        conversation.close()
+async def test_a_refusal_is_heard_also_where_the_connection_is_closed_before_the_request() -> None:
+    channel = Channel()
+    conversation = await Conversation.opened(channel)
+    _, descriptors, _, _ = socket.recv_fds(channel.theirs, 1, 1)
+    with socket.socket(fileno=descriptors[0]) as theirs:
+        theirs.sendall(b'{"error": "no room", "misfit": false}\n')
+    assert await conversation.ask({"make": {}}) == {"error": "no room", "misfit": False}
+    conversation.close()
+    channel.close()
 
 
-async def test_a_process_gone_is_lost_and_makes_room(tmp_path: Path) -> None:
-    path = tmp_path / "socket"
-    async with fork_server(path):
-        conversation = await begun(path)
+async def test_a_process_gone_is_lost_and_makes_room() -> None:
+    async with fork_server() as server:
+        conversation = await begun(server.channel)
         with pytest.raises(ProcessLost):
             await conversation.ask({"step": "die"})
-        (await begun(path)).close()
+        (await begun(server.channel)).close()
 
 
 async def test_sets_of_texts_have_one_order_in_every_fork_server_and_pythonpath_is_not_heard(
@@ -164,25 +156,29 @@ async def test_sets_of_texts_have_one_order_in_every_fork_server_and_pythonpath_
     assert "/of/somebody/else" not in str(told)
 
 
-async def test_who_has_no_descriptor_left_does_not_take_the_other_for_dead(tmp_path: Path) -> None:
-    with pytest.raises(ProcessLost):
-        await Conversation.opened(str(tmp_path / "nobody"))
+async def test_who_has_no_descriptor_left_does_not_take_the_other_for_dead() -> None:
     usual = resource.getrlimit(resource.RLIMIT_NOFILE)
-    async with fork_server(tmp_path / "socket"):
+    async with fork_server() as server:
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, usual[1]))
         try:
             with pytest.raises(OSError, match="Too many open files"):
-                await Conversation.opened(str(tmp_path / "socket"))
+                await Conversation.opened(server.channel)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, usual)
-        (await begun(tmp_path / "socket")).close()
+        (await begun(server.channel)).close()
 
 
-async def test_what_cannot_be_told_is_the_package_s_failure_and_the_process_stays(
-    tmp_path: Path,
-) -> None:
-    async with fork_server(tmp_path / "socket"):
-        conversation = await begun(tmp_path / "socket")
+async def test_a_fork_server_that_is_gone_takes_no_connection() -> None:
+    channel = Channel()
+    channel.theirs.close()
+    with pytest.raises(ProcessLost):
+        await Conversation.opened(channel)
+    channel.close()
+
+
+async def test_what_cannot_be_told_is_the_package_s_failure_and_the_process_stays() -> None:
+    async with fork_server() as server:
+        conversation = await begun(server.channel)
         for words, reason in {
             "not finite": "its reward is nan; expected a finite number",
             "half a pair": "UnicodeEncodeError",
@@ -198,10 +194,10 @@ async def test_what_cannot_be_told_is_the_package_s_failure_and_the_process_stay
 
 @pytest.mark.parametrize(("trouble", "is_misfit"), [("make", True), ("begin", False)])
 async def test_the_config_is_to_blame_for_what_raises_when_it_is_used_alone(
-    tmp_path: Path, trouble: str, is_misfit: bool
+    trouble: str, is_misfit: bool
 ) -> None:
-    async with fork_server(tmp_path / "socket"):
-        conversation = await Conversation.opened(str(tmp_path / "socket"))
+    async with fork_server() as server:
+        conversation = await Conversation.opened(server.channel)
         answer = await conversation.ask({"make": {"trouble": trouble}})
         assert answer["misfit"] is is_misfit
         conversation.close()

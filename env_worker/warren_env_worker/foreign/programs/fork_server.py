@@ -1,7 +1,8 @@
-"""A process for each connection: `python fork_server.py SOCKET PROGRAM MEMORY_MB MAX_LINE_BYTES`.
+"""A process for each connection: `python fork_server.py PROGRAM MEMORY_MB MAX_LINE_BYTES`.
 
-The program, a file with a class `Episode`, is imported once, and then `ready` is written; each connection to the socket is an episode in a
-process that is forked from here. Requests and replies are JSON, a line each. The process begins with `{}`, before
+The program, a file with a class `Episode`, is imported once, and then `ready` is written. Standard input is a socket: each byte
+there comes with the descriptor of a connection, which is an episode in a process that is forked from here. Nothing of it lies on a
+disk, where it could be left behind. Requests and replies are JSON, a line each. The process begins with `{}`, before
 which nothing is asked: a connection that is refused and closed would else lose the refusal to the failing request.
 Then comes `{"make": {…}}`, which calls `make` and `begin` and answers what `begin` returns, and may have `variables`, which are set in
 the environment of this process alone before; then `{"step": "…"}`. What raises, or can't be told in JSON and so
@@ -9,9 +10,8 @@ many bytes, is answered with `error`; `misfit` says that `make` raised, so that 
 
 Invariants: a connection that is closed takes its process with it, whatever that is doing; a process that dies
 closes its connection; whatever an episode's process has started is gone with it; when standard input ends, or this
-process dies, all episodes' processes are gone; with its parent, or when it is told to end, it removes its socket, and the
-folder if that held nothing else. A connection that no process can be made for is told so and closed, and the others notice
-nothing.
+process or its parent dies, all episodes' processes are gone. A connection that no process can be made for is told so and
+closed, and the others notice nothing.
 """
 
 import ctypes
@@ -26,59 +26,64 @@ import socket
 import sys
 import traceback
 from contextlib import suppress
-from functools import partial
 from typing import Any, NoReturn
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLLRDHUP = 0x2000
-BACKLOG = 4096
-"""More connections at once would fail, not wait."""
 MAX_FILES = 65_536
 STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class ForkServer:
     def __init__(
-        self, listener: socket.socket, program: Any, memory_mb: int, max_line_bytes: int
+        self, connections: socket.socket, program: Any, memory_mb: int, max_line_bytes: int
     ) -> None:
-        self._listener = listener
+        self._connections = connections
         self._program = program
         self._memory_mb = memory_mb
         self._max_line_bytes = max_line_bytes
         self._poll = select.poll()
-        self._poll.register(STDIN, select.POLLIN)
-        self._poll.register(listener, select.POLLIN)
+        self._poll.register(connections, select.POLLIN)
         self._episodes: dict[int, _Episode] = {}
         """By the descriptor of its connection, and by that of the pipe which ends with its process."""
-        self._reserve = os.open(os.devnull, os.O_RDONLY)
-        """Given up for a moment to tell a connection that there are no more descriptors."""
+        self._reserve: int | None = None
+        """A descriptor that is given up for each connection that comes: one that there is none for would be closed unheard."""
+        self._hold_reserve()
 
     def serve(self) -> None:
         while True:
             for descriptor, _ in self._poll.poll():
-                if descriptor == STDIN:
-                    return
-                if descriptor == self._listener.fileno():
-                    self._take()
+                if descriptor == self._connections.fileno():
+                    if not self._take():
+                        return
                 elif descriptor in self._episodes:
                     self._end(self._episodes[descriptor])
 
-    def _take(self) -> None:
-        """The connection that waits longest."""
+    def _take(self) -> bool:
+        """The connection that waits longest; False where none will come any more."""
+        self._release_reserve()
+        byte, descriptors, _, _ = socket.recv_fds(self._connections, 1, 1)
+        for descriptor in descriptors:
+            self._begin_or_refuse(socket.socket(fileno=descriptor))
+        self._hold_reserve()
+        return bool(byte)
+
+    def _begin_or_refuse(self, connection: socket.socket) -> None:
         try:
-            connection = self._listener.accept()[0]
-        except OSError as error:
-            os.close(self._reserve)
-            try:
-                refuse(self._listener.accept()[0], error)
-            finally:
-                self._reserve = os.open(os.devnull, os.O_RDONLY)
-            return
-        try:
+            self._hold_reserve()
             self._begin(connection)
         except OSError as error:
             refuse(connection, error)
+
+    def _hold_reserve(self) -> None:
+        if self._reserve is None:
+            self._reserve = os.open(os.devnull, os.O_RDONLY)
+
+    def _release_reserve(self) -> None:
+        if self._reserve is not None:
+            os.close(self._reserve)
+            self._reserve = None
 
     def _begin(self, connection: socket.socket) -> None:
         """Raises `OSError` where no process can be had."""
@@ -119,11 +124,10 @@ class ForkServer:
     def _play(self, connection: socket.socket, life: int) -> NoReturn:
         """In the episode's process, to its end: nothing may unwind into the fork server's loop."""
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
             process_control(PR_SET_CHILD_SUBREAPER, 1)
             os.close(life)
-            self._listener.close()
+            self._connections.close()
             for episode in set(self._episodes.values()):
                 episode.connection.close()
                 os.close(episode.life)
@@ -218,37 +222,27 @@ def imported(path: str) -> Any:
 
 
 def main() -> None:
-    path, program, *sizes = sys.argv[1:]
+    program, *sizes = sys.argv[1:]
     raise_open_files_limit()
-    signal.signal(signal.SIGTERM, partial(end_by, path))
-    process_control(PR_SET_PDEATHSIG, signal.SIGTERM)
+    process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
     process_control(PR_SET_CHILD_SUBREAPER, 1)
-    ready = os.dup(STDOUT)
-    os.dup2(STDERR, STDOUT)  # games print
+    connections, ready = own_channels()
     module = imported(program)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen(BACKLOG)
-        os.write(ready, b"ready\n")
-        os.close(ready)
-        ForkServer(listener, module, *map(int, sizes)).serve()
-        remove(path)
-        os._exit(0)  # at once: what the package has to end with may wait
+    os.write(ready, b"ready\n")
+    os.close(ready)
+    ForkServer(connections, module, *map(int, sizes)).serve()
+    os._exit(0)  # at once: what the package has to end with may wait
 
 
-def remove(path: str) -> None:
-    """The parent may have gone, and can remove nothing any more."""
-    with suppress(OSError):
-        os.unlink(path)
-    with suppress(OSError):
-        os.rmdir(os.path.dirname(path))
-
-
-def end_by(path: str, number: int, _: object) -> None:
-    """A signal, as it would have ended this process without being heard."""
-    remove(path)
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+def own_channels() -> tuple[socket.socket, int]:
+    """Standard input and output, which nothing else reads or writes from now on: games ask and print."""
+    connections = socket.socket(fileno=os.dup(STDIN))
+    ready = os.dup(STDOUT)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, STDIN)
+    os.close(nothing)
+    os.dup2(STDERR, STDOUT)
+    return connections, ready
 
 
 if __name__ == "__main__":

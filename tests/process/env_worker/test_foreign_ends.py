@@ -1,4 +1,4 @@
-"""The folders of fork servers of foreign packages: none is left behind, whoever ends first and however."""
+"""Whoever of a fork server of a foreign package and its owner ends first and however: both end, and nothing lies on the disk."""
 
 import asyncio
 import os
@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.brokers import eventually
 from tests.support.processes import children, kill_and_wait, until_dead
 
 from warren_env_worker.foreign import virtual_environments
@@ -36,7 +35,7 @@ async def owner() -> AsyncGenerator[asyncio.subprocess.Process]:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.support.foreign_owner", PROGRAM),
-        stdin=pipe, stdout=pipe, cwd=ROOT,
+        stdin=pipe, stdout=pipe, cwd=ROOT, start_new_session=True,
     )  # fmt: skip
     assert process.stdin is not None
     assert process.stdout is not None
@@ -48,28 +47,34 @@ async def owner() -> AsyncGenerator[asyncio.subprocess.Process]:
         await process.wait()
 
 
-async def test_an_owner_that_ends_leaves_none(folders: Path) -> None:
-    async with owner() as process:
-        (server,) = children(process.pid)
-        assert len(os.listdir(folders)) == 1
-    await until_dead(server)
-    assert os.listdir(folders) == []
-
-
-async def test_an_owner_that_is_killed_leaves_none(folders: Path) -> None:
+async def test_a_fork_server_and_its_episodes_end_with_their_owner(folders: Path) -> None:
     async with owner() as process:
         (server,) = children(process.pid)
         (episode,) = children(server)
-        process.send_signal(signal.SIGKILL)
+        assert os.listdir(folders) == []
+    await until_dead(server)
+    await until_dead(episode)
+
+
+@pytest.mark.parametrize("is_together", [False, True])
+async def test_a_killed_owner_leaves_nothing(folders: Path, is_together: bool) -> None:
+    """Its supervisor kills a whole process group."""
+    async with owner() as process:
+        (server,) = children(process.pid)
+        (episode,) = children(server)
+        if is_together:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.send_signal(signal.SIGKILL)
         await until_dead(server)
         await until_dead(episode)
         assert os.listdir(folders) == []
 
 
-async def test_a_fork_server_that_is_killed_leaves_none(folders: Path) -> None:
-    async def is_left() -> bool:
-        return os.listdir(folders) == []
-
+async def test_a_killed_fork_server_leaves_nothing(folders: Path) -> None:
     async with owner() as process:
-        kill_and_wait(children(process.pid))
-        await eventually(is_left)
+        (server,) = children(process.pid)
+        (episode,) = children(server)
+        kill_and_wait([server])
+        await until_dead(episode)
+        assert os.listdir(folders) == []
