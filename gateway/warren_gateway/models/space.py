@@ -1,13 +1,14 @@
 """Room for what a client wants to keep of its model.
 
 Invariant: what is kept for an owner stays below their `stored_gib`, but for what is being saved while nobody knows
-yet how large it is: of that there are `MOST_SAVING` at a time.
+yet how large it is: of that there are `MOST_SAVING` at a time, and the one that they wait for (`awaited`).
 """
 
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.coordinator.state.client import Asked
+from warren_gateway.models.awaited import is_awaited
 from warren_gateway.models.owned import Locked
 from warren_gateway.store.tables import Checkpoint, RequestRow
 from warren_gateway.usage.limits import OwnerLimits
@@ -19,13 +20,18 @@ MOST_SAVING = 32
 
 
 def within_space(
-    session: Session, model: Locked, op: OpBody, asked: Asked, limits: OwnerLimits
+    session: Session,
+    model: Locked,
+    op: OpBody,
+    asked: Asked,
+    sequence: int | None,
+    limits: OwnerLimits,
 ) -> OpBody:
     """The op, or one that fails and says why in its place, so that later ones don't wait for it. Raises `OverBudget`."""
     if asked.name is None or not isinstance(op, SaveState | PublishPolicy):
         return op
     n_saving = _n_saving(session, model)
-    if n_saving >= MOST_SAVING:
+    if n_saving >= MOST_SAVING and not is_awaited(session, model, sequence):
         raise OverBudget(f"{n_saving} things of the model are being saved, and {MOST_SAVING} may")
     size = model.policy_bytes
     if isinstance(op, SaveState):

@@ -18,6 +18,7 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.coordinator.state.client import Arrived, Asked
 from warren_gateway.models.asking import Wanted
+from warren_gateway.models.awaited import is_awaited
 from warren_gateway.models.kept import resolve
 from warren_gateway.models.outcomes import Request
 from warren_gateway.models.owned import Locked, locked
@@ -111,9 +112,9 @@ def insert_request(
         is_same = wanted.is_by_number and before.sequence == sequence
         return _accepted_before(before, before.digest if is_same else digest, row, key, asked)
     _require_open(row)
-    _require_place(n_open)
+    _require_place(session, row, sequence, n_open)
     allowed = with_room(session, row, body, sequence, n_waiting, len(message))
-    allowed = within_space(session, row, allowed, asked, limits)
+    allowed = within_space(session, row, allowed, asked, sequence, limits)
     future = new_id(FUTURE)
     request = {
         "id": future,
@@ -198,6 +199,6 @@ def _require_open(model: Locked) -> None:
         raise ModelClosed("the model is being closed")
 
 
-def _require_place(n_open: int) -> None:
-    if n_open >= MOST_OPEN:
+def _require_place(session: Session, model: Locked, sequence: int | None, n_open: int) -> None:
+    if n_open >= MOST_OPEN and not is_awaited(session, model, sequence):
         raise OverBudget(f"{n_open} ops of the model have no outcome yet, and {MOST_OPEN} may")

@@ -2,8 +2,7 @@
 
 Invariants
 - Whoever is told to ask again (429) may get in: an op that waits now is going to leave.
-- The number that all others wait for is always taken in, for without it none of them leaves. So what waits of a model is
-  bounded by `MOST_WAITING_BYTES` and one op.
+- The number that all others wait for is always taken in (`awaited`).
 - Where nothing leaves before that number has come, and nothing came for `SETTLED_S`, an op that finds no room fails in
   its place: a client that sends the first part of a batch last (Tinker's) would never send it.
 """
@@ -13,9 +12,9 @@ import time
 from sqlmodel import Session, col, select
 
 from warren_gateway.budgets.budget import OverBudget
-from warren_gateway.coordinator.state.client import ClientState
+from warren_gateway.models.awaited import awaited_number
 from warren_gateway.models.owned import Locked
-from warren_gateway.store.tables import RequestRow, Run
+from warren_gateway.store.tables import RequestRow
 from warren_schemas.training import Forward, ForwardBackward, OpBody, Refused
 
 MOST_WAITING_BYTES = 128 * 1024 * 1024
@@ -33,9 +32,7 @@ def with_room(
     """
     if n_waiting + n_bytes <= MOST_WAITING_BYTES:
         return op
-    progress = session.get_one(Run, model.run).progress or {}
-    number = ClientState.model_validate(progress.get("client") or {}).next_sequence
-    if sequence is not None and sequence <= number:
+    if sequence == (number := awaited_number(session, model)):
         return op
     if sequence is None or _is_moving(session, model, number):
         raise OverBudget(

@@ -14,6 +14,8 @@ import warren
 from warren.trainable.model import TrainableModel
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.models.kept import delete_expired
+from warren_gateway.models.space import MOST_SAVING
+from warren_gateway.models.submitting import MOST_OPEN
 from warren_gateway.models.waiting_bytes import MOST_WAITING_BYTES
 from warren_gateway.store.tables import Checkpoint, Model, RequestRow, Run, SnapshotRow
 from warren_gateway.usage.stored_bytes import stored_bytes
@@ -25,7 +27,14 @@ SMALL = BudgetOptions(stored_gib_per_owner=1e-6)  # 1,073 bytes
 
 async def ask(gateway: Gateway, model: str, **op: Any) -> tuple[int, str]:
     """Status, and how the request is kept or what was wrong with it."""
-    async with gateway.ann.post(f"/v1/trainable/{model}/ops", json={"op": op}) as response:
+    return await ask_in_turn(gateway, model, None, **op)
+
+
+async def ask_in_turn(
+    gateway: Gateway, model: str, sequence: int | None, **op: Any
+) -> tuple[int, str]:
+    body = {"op": op, "sequence": sequence}
+    async with gateway.ann.post(f"/v1/trainable/{model}/ops", json=body) as response:
         told = await response.json()
     if response.status != 200:
         return response.status, told["code"]
@@ -116,6 +125,29 @@ async def test_ops_that_wait_have_a_bound_by_bytes(gateway: Gateway, model: Trai
 
     await gateway.store.transact(take)
     assert await ask(gateway, model.id, **STEP) == (200, "optim_step")
+
+
+@pytest.mark.parametrize(
+    ("most", "op"),
+    [
+        (MOST_OPEN, {"kind": "optim_step", "learning_rate": 0.1}),
+        (MOST_SAVING, {"kind": "save_state", "name": "b"}),
+    ],
+)
+async def test_the_op_that_all_others_wait_for_finds_a_place(
+    gateway: Gateway, model: TrainableModel, most: int, op: dict[str, Any]
+) -> None:
+    waiting = [
+        RequestRow(
+            id=f"future_{n}", model_id=model.id, sequence=n, digest="", kind=op["kind"], asked={},
+            body=b"", arrived_s=time.time(),
+        )
+        for n in range(2, most + 2)
+    ]  # fmt: skip
+    await gateway.store.transact(lambda session: session.add_all(waiting))
+    assert await ask_in_turn(gateway, model.id, most + 2, **op) == (429, "over_budget")
+    assert await ask_in_turn(gateway, model.id, 1, **op) == (200, op["kind"])
+    assert await ask_in_turn(gateway, model.id, most + 2, **op) == (429, "over_budget")
 
 
 async def test_a_refused_op_holds_up_none_that_was_sent_meanwhile(
