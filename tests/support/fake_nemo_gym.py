@@ -10,8 +10,8 @@ from typing import Any, Literal
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-Fault = Literal["busy", "unavailable", "proxy", "before it runs", "after it ran"]
-"""A request is refused with 429, answered 503 though it ran, refused with 502, or its connection is cut."""
+Fault = Literal["busy", "unavailable", "proxy", "before it runs", "after it ran", "full"]
+"""A request is refused with 429, or as uvicorn does at its limit (503, and the connection is closed), answered 503 though it ran, refused with 502, or its connection is cut."""
 
 
 class FakeNemoGym:
@@ -71,6 +71,10 @@ class FakeNemoGym:
         fault = self.faults.popleft() if self.faults else None
         if fault in ("busy", "proxy"):
             return web.Response(status=429 if fault == "busy" else 502)
+        if fault == "full":
+            response = web.Response(status=503)
+            response.force_close()
+            return response
         if fault == "before it runs":
             request.transport.abort()
             return web.Response()

@@ -49,8 +49,6 @@ class Connection:
         self.mcp: McpAccess | None = None
         """Once the session is seeded, if the server offers its tools so."""
         self._is_opened = False
-        self._has_begun = False
-        """The server has answered a request, so that there is a session to lose."""
         self._is_lost = False
         self._in_use = asyncio.Lock()
         self._pinging = asyncio.create_task(self._ping(), name="NeMo Gym ping")
@@ -62,14 +60,20 @@ class Connection:
     def unreadable(self, what: str, error: ValidationError) -> Exception:
         return self._client.unreadable(what, error)
 
+    async def begin(self, path: str, body: object) -> Answer:
+        """The first request, once: a server that is busy may close the connection, so another try needs another one.
+
+        Raises `AskAgain`, `GymFailed`.
+        """
+        async with self._in_use:
+            return await self._once("POST", path, body)
+
     async def post(self, path: str, body: object) -> Answer:
         """The answer with whatever status, but those of a server that is busy: then it is asked again.
 
         Raises `GymFailed`, `SessionLost`.
         """
-        answer = await self._client.patiently(lambda: self._unless_broken("POST", path, body))
-        self._has_begun = True
-        return answer
+        return await self._client.patiently(lambda: self._unless_broken("POST", path, body))
 
     async def _unless_broken(self, method: str, path: str, body: object = None) -> Answer:
         """Raises `AskAgain` where the server says that it is busy."""
@@ -79,7 +83,7 @@ class Connection:
             try:
                 return await self._once(method, path, body)
             except AskAgain as again:
-                if again.is_refused or (again.is_busy and not self._has_begun):
+                if again.is_refused:
                     raise
                 self._is_lost = True
                 raise SessionLost(pause_s=again.pause_s) from again

@@ -25,7 +25,6 @@ from warren_env_worker.environments.nemo_gym.answers import (
 from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed
 from warren_env_worker.permissions.asking import (
     MAX_LOSSES,
-    AskAgain,
     SessionLost,
     patiently,
     unless_lost,
@@ -153,10 +152,7 @@ class GymSession:
         async with AsyncExitStack() as stack:
             connection = Connection(self._service, patience_s=self._patience_s)
             stack.push_async_callback(connection.close)
-            try:
-                answer = await connection.post(self._begins_with, self._row)
-            except SessionLost as error:
-                raise AskAgain from error
+            answer = await connection.begin(self._begins_with, self._row)
             self._require_good(self._begins_with, answer)
             if self._wants_mcp:
                 connection.mcp = _seeded(connection, answer).mcp

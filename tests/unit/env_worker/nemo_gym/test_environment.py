@@ -134,7 +134,7 @@ async def test_an_episode_that_is_cut_is_judged_and_one_that_ended_only_once() -
 
 
 @pytest.mark.parametrize(
-    "fault", ["busy", "unavailable", "proxy", "before it runs", "after it ran"]
+    "fault", ["busy", "full", "unavailable", "proxy", "before it runs", "after it ran"]
 )
 @pytest.mark.parametrize("n_before", [0, 1, 2, 3])
 async def test_a_request_that_fails_costs_nothing(fault: Fault, n_before: int) -> None:
@@ -152,6 +152,18 @@ async def test_a_request_that_fails_costs_nothing(fault: Fault, n_before: int) -
         await environment.close()
     assert [texts(result) for result in results[:2]] == [['{"count": 1}'], ['{"count": 3}']]
     assert results[-1].reward == 1.0
+
+
+@pytest.mark.parametrize("fault", ["busy", "full", "unavailable"])
+async def test_a_server_that_is_busy_is_waited_for_beyond_the_patience_with_one_that_is_away(
+    fault: Fault,
+) -> None:
+    server = FakeNemoGym()
+    server.faults.extend([fault, fault, fault])
+    async with server.serving() as url:
+        environment = await opened(url, patience_s=0.01)
+        assert texts(await environment.step(ONE)) == ['{"count": 1}']
+        await environment.close()
 
 
 @pytest.mark.parametrize(("fault", "n_sessions"), [("busy", 1), ("unavailable", 2)])
