@@ -144,7 +144,7 @@ class AndroidEpisode:
     async def _set_up(self, held: Held) -> _Task:
         of, server = self._choice, held.server
         n_combinations = of.combinations + secrets.randbelow(N_MARKS)
-        await server.reinitialize(of.family, n_combinations, of.seed)
+        await self._make_suite(server, n_combinations)
         types = of.types or await server.task_types()
         turn, number = divmod(of.index, len(types))
         task: Query = {"task_type": types[number], "task_idx": turn % of.combinations}
@@ -158,6 +158,13 @@ class AndroidEpisode:
                 await tear_down(server, held.slot)
             raise TaskError(f"{types[number]} could not be set up on {server.url}") from error
         return _Task(task, goal, n_combinations)
+
+    async def _make_suite(self, server: AndroidServer, n_combinations: int) -> None:
+        """Raises `SlotLost`, `ConfigError`."""
+        try:
+            await server.reinitialize(self._choice.family, n_combinations, self._choice.seed)
+        except Refused as error:
+            raise SlotLost("it could not make its tasks") from error
 
     def _given(self, task: Query, n_combinations: int, goal: str) -> GivenTask:
         return GivenTask(

@@ -97,12 +97,9 @@ class AndroidServer:
         await self.screen()
 
     async def reinitialize(self, family: str, combinations: int, seed: int) -> None:
-        """Makes all tasks of the family anew. Raises `SlotLost`, `ConfigError`."""
+        """Makes all tasks of the family anew. Raises `SlotLost`, `Refused`, `ConfigError`."""
         of = {"n_task_combinations": combinations, "seed": seed, "task_family": family}
-        try:
-            await self._ask(_DONE, "GET", "suite/reinitialize", of)
-        except Refused as error:
-            raise SlotLost("it could not make its tasks") from error
+        await self._ask(_DONE, "GET", "suite/reinitialize", of)
 
     async def task_types(self) -> tuple[str, ...]:
         """Raises `SlotLost`."""
