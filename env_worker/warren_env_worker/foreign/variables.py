@@ -1,8 +1,9 @@
 """Environment variables of the process of one episode, whose values are secrets of its run.
 
-Invariant: a value is told to the process that plays the episode and to no other. No secret is there while tasks are listed,
-for several runs share them (`warren_env_worker.host.child.task_cache`): each variable holds `PLACEHOLDER` then, as packages
-make clients with keys when they are loaded.
+Invariants: the only process that is told a value is the one that plays the episode; programs which the package starts there inherit it, and
+processes of the same user can read it in theirs (`/proc/PID/environ`). No secret is there while tasks are listed, for
+several runs share them (`warren_env_worker.host.child.task_cache`): each variable holds `PLACEHOLDER` then, as packages make
+clients with keys when they are loaded. The fork server has imported the package before: what reads a variable as it is imported there never sees it.
 """
 
 from collections.abc import Mapping

@@ -12,11 +12,11 @@ from tests.ecosystems.given_secrets import (
     require_refused,
 )
 from tests.ecosystems.harbor.serving import CLASS, installed, shell, text
-from tests.ecosystems.harbor.task_folders import write_task
+from tests.ecosystems.harbor.task_folders import DOCKERFILE, write_task
 from tests.support.hosting import Player, hosting
 from tests.support.interacting import spec
 
-from warren_env_worker.host.protocol import Observed
+from warren_env_worker.host.protocol import Observed, Refused
 from warren_env_worker.output.log import log_path
 
 __all__ = ["installed"]
@@ -48,3 +48,27 @@ async def test_a_secret_is_a_variable_of_the_tests_of_its_run(
         assert ended.reward == 1.0
         await require_refused(host, of, "OPENAI_API_KEY")
     assert KEY not in log_path(tmp_path, CLASS).read_text()
+
+
+TELLS = f'RUN echo "${VARIABLE}$(printf %195s | tr " " x)" >&2; false\n'
+"""Says the key, and 195 letters after it."""
+
+
+async def test_a_secret_is_taken_out_of_a_reason_before_that_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what an agent raises, and of what a command of a Dockerfile says."""
+    monkeypatch.setenv(SECRET, KEY)
+    more = f'env = {{ {VARIABLE} = "${{{VARIABLE}}}" }}'
+    built = write_task(tmp_path / "built", dockerfile=DOCKERFILE + TELLS, more=more)
+    made = write_task(tmp_path / "made")
+    async with hosting(CLASS) as host:
+        for folder, agent, place in (
+            (built, "shell", f"<{NAME}>x"),
+            (made, "telling:Telling", "x<"),
+        ):
+            config = {"path": str(folder), "agent": agent, "variables": GIVEN}
+            failed = await Player(host, spec(environment_config=config, secrets=(NAME,))).reset()
+            assert isinstance(failed, Refused), failed
+            assert place in failed.reason
+            assert not [n for n in range(len(KEY) - 4) if KEY[n : n + 5] in failed.reason]

@@ -90,7 +90,7 @@ async def test_parts_of_a_reward_have_weights(host: Host) -> None:
     [
         ("raises", ERROR, "the scorer is kaput"),
         ("unscored", ERROR, "no idea"),
-        ("words", ERROR, "'perhaps', which is no number"),
+        ("words", ERROR, "gave what is no number: perhaps"),
         (
             "dies",
             FailureKind.ENVIRONMENT_CRASHED,

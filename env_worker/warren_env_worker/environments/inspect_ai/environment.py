@@ -10,7 +10,7 @@ give the reward. Inspect stands in a virtual environment of its own (`warren env
 own (`warren_env_worker.foreign`).
 
 Invariants: a sample that ends with an error, or that a scorer can't judge, fails the episode and is never a reward of 0; no
-scorer asks the policy.
+scorer asks the policy; a sample whose commands run in Inspect's sandbox `local` gets no secrets.
 
 Metrics: each score by the name of its scorer; `limited`, 1 where the sample was cut by a limit of the task.
 """
@@ -48,6 +48,7 @@ _NAMED = re.compile(r"([A-Za-z0-9][\w-]*)/([A-Za-z0-9][\w-]*)", re.ASCII)
 _IN_A_FILE = re.compile(r"(.+\.py)(@[A-Za-z_]\w*)?", re.ASCII)
 _DOWNLOADED = "hf"
 _OWN_VARIABLES = frozenset({"INSPECT_TRACE_FILE", "INSPECT_CACHE_DIR"})
+_UNSAFE = "variables: the task's sandbox `local` would show them to the policy; set sandbox: box or docker, or leave them out"
 Role = Annotated[str, Field(pattern=r"^[A-Za-z_][\w-]{0,31}$")]
 
 
@@ -121,8 +122,10 @@ class InspectAi(AgentEnv[InspectSample]):
         self.category = (task.category or "")[:MAX_CATEGORY_CHARS] or None
         variables = self.variables.of(agent.context.secrets)
         with tempfile.TemporaryDirectory(prefix="warren-inspect-") as logs:
-            asked = self._asked(task, agent) | {"logs": logs}
+            asked = self._asked(task, agent) | {"logs": logs, "has_secrets": bool(variables)}
             played = await self._answer(agent.context.split, asked, variables)
+        if "is_unsafe" in played:
+            raise ConfigError(_UNSAFE)
         scores: dict[str, float] = played["scores"]
         for name, value in {**scores, "limited": played["limited"]}.items():
             agent.metric(name, value)

@@ -19,8 +19,6 @@ from pydantic import (
 from warren_env_worker.environments.mcp.answers import Block
 from warren_env_worker.environments.tool_calls import ToolSpec
 
-MAX_TOLD_CHARS = 500
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -178,9 +176,9 @@ def reason(answer: Answer) -> str | None:
     except ValidationError:
         return None
     if isinstance(detail, str):
-        return detail[:MAX_TOLD_CHARS]
+        return detail
     told = [f"{'.'.join(map(str, each.loc))}: {each.msg}" for each in detail]
-    return "; ".join(told)[:MAX_TOLD_CHARS] or None
+    return "; ".join(told) or None
 
 
 def _numbers(found: Mapping[str, object]) -> dict[str, float]:

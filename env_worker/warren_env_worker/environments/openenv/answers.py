@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, TypeAdapter
 
 from warren_env_worker.environments.tool_calls import ToolSpec
+from warren_env_worker.permissions.secrets import shortened, told
 
+MAX_TOLD_CHARS = 500
 METADATA = "metadata"
 _JSON = json.JSONEncoder(ensure_ascii=False)
 """Made once: `json.dumps` with such an option makes one for each value."""
@@ -73,7 +75,8 @@ class Error(_Answer):
     @property
     def told(self) -> str:
         where = [f"{'.'.join(map(str, error.loc))}: {error.msg}" for error in self.errors]
-        return " ".join("; ".join(where or [self.message]).split())[:500]
+        text = told("; ".join(where or [self.message]))
+        return shortened(" ".join(text.split()), MAX_TOLD_CHARS)
 
 
 class ObservationMessage(_Answer):

@@ -115,8 +115,9 @@ class Box:
         line = ["/bin/bash", "-c", command]
         ended = await self.run(line, given=given, max_bytes=MAX_FILES_BYTES)
         if ended.status != 0 or len(ended.output) >= MAX_FILES_BYTES:
-            why = ended.errors.decode(errors="replace")[:200] or "there is too much of it"
-            raise OSError(f"{command[:80]} failed: {why}")
+            said = ended.errors.decode(errors="replace").splitlines()
+            why = said[0] if said else "there is too much of it"
+            raise OSError(f"{why} ({command})")
         return ended.output
 
     async def _answer(self, command: dict[str, Any]) -> Ended:

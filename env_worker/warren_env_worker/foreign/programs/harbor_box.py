@@ -64,8 +64,8 @@ class BoxEnvironment(base.BaseEnvironment):
     async def _run_line(self, step: Any) -> None:
         done = await self.exec(step.command, cwd=step.workdir, env=step.env, user=step.user)
         if done.return_code != 0:
-            said = " ".join((done.stderr or done.stdout or "").split())[-200:]
-            raise base.SandboxBuildFailedError(f"RUN {step.command[:80]}: {said}")
+            said = last_line(done.stderr or done.stdout or "")
+            raise base.SandboxBuildFailedError(f"{said} (RUN {step.command})")
 
     async def _copy(self, step: Any) -> None:
         for source in step.sources:
@@ -134,6 +134,11 @@ class BoxEnvironment(base.BaseEnvironment):
 
 def is_of_a_workdir(step: Any) -> bool:
     return step.workdir == "/" and step.command.startswith("mkdir -p ")
+
+
+def last_line(printed: str) -> str:
+    """Whole, so that a secret in it can be taken out."""
+    return next((line for line in reversed(printed.splitlines()) if line.strip()), "it failed")
 
 
 def is_a_folder(path: Path) -> bool:

@@ -3,7 +3,8 @@
 Harbor runs the whole trial: it makes the container, lets its agent solve the task, runs the task's tests and reads their
 reward. Its agents call the model where they are told to: at our endpoint, with the episode's key.
 
-Invariant: a reward is told where Harbor says that it is valid, and else why it is not; no failure is a reward of 0.
+Invariants: a reward is told where Harbor says that it is valid, and else why it is not; no failure is a reward of 0. Texts of failures are
+told uncut: the host takes secrets out of them, and would not recognise part of one.
 """
 
 import asyncio
@@ -119,14 +120,10 @@ def outcome(result: Any) -> dict[str, Any]:
             return {"failed": "reward", "why": "the tests gave no reward"}
         told, kind = raised[0], raised[0].exception_type
         where = "task" if kind in OF_THE_TASK else "trial"
-        return {"failed": where, "why": said(kind, told.exception_message)}
+        return {"failed": where, "why": f"{kind}: {told.exception_message}"}
     rewards = {name: float(value) for name, value in result.verifier_result.rewards.items()}
     return {"rewards": rewards, "agent_error": float(bool(raised))}
 
 
 def failed(where: str, error: Exception) -> dict[str, Any]:
-    return {"failed": where, "why": said(type(error).__name__, str(error))}
-
-
-def said(kind: str, message: str) -> str:
-    return " ".join(f"{kind}: {message}".split())[:300]
+    return {"failed": where, "why": f"{type(error).__name__}: {error}"}

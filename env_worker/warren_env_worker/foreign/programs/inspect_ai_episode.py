@@ -4,7 +4,8 @@ Inspect runs the sample as an evaluation of its own: solvers, tools, limits and 
 told to: at our endpoint, with the episode's key.
 
 Invariants: a score counts where the sample ended without an error and the score is a number; a scorer never asks the
-policy, which would be its own judge.
+policy, which would be its own judge; the policy's commands don't run with secrets in their variables. Texts of failures are
+told uncut: the host takes secrets out of them, and would not recognise part of one.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ SERVICE = "warren"
 NO_LIMIT_S = 30 * 86400.0
 """The episode's own limits hold: Inspect's count the waiting for the model."""
 CATEGORIES = ("category", "subject", "domain", "type")
+HERE = "local"
+"""Inspect's sandbox without isolation: its commands inherit the variables of this process."""
 _numbered = scorers.value_to_float()
 
 
@@ -89,9 +92,16 @@ class Episode:
         os.environ["INSPECT_CACHE_DIR"] = asked["logs"]  # no answer is another episode's
         box.ISOLATION, Episode.policy = asked["isolation"], asked["model"]
         (sample,) = [sample for sample in samples if sample.id == asked["id"]]
+        if asked["has_secrets"] and self._sandbox_of(sample, asked["sandbox"]) == HERE:
+            return {"is_unsafe": True}
         self._task.dataset = datasets.MemoryDataset([sample])
         self._task.time_limit = self._task.working_limit = None
         return outcome(asyncio.run(self._played(asked)))
+
+    def _sandbox_of(self, sample: Any, chosen: str | None) -> str | None:
+        """As Inspect chooses it."""
+        own = self._task.sandbox or sample.sandbox
+        return chosen or (own.type if own else None)
 
     async def _played(self, asked: dict[str, Any]) -> Any:
         display.init_display_type("none")
@@ -142,9 +152,9 @@ def parts_of(name: str, score: Any) -> list[tuple[str, float]]:
 def number(name: str, value: Any, score: Any) -> float:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         why = score.reason or score.explanation or "it says no number"
-        raise RuntimeError(f"the scorer {name} gave no score: {str(why)[:200]}")
+        raise RuntimeError(f"the scorer {name} gave no score: {why}")
     if isinstance(value, str) and not is_a_score(value):
-        raise RuntimeError(f"the scorer {name} gave {value[:40]!r}, which is no number")
+        raise RuntimeError(f"the scorer {name} gave what is no number: {value}")
     return _numbered(value)
 
 

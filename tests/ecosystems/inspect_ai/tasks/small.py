@@ -84,6 +84,14 @@ def in_a_sandbox():
     )
 
 
+@task
+def beside_the_process(of_each_sample: bool = False):
+    its_own, all_samples = ("local", None) if of_each_sample else (None, "local")
+    samples = [Sample("Who are you?", target="7", sandbox=its_own)]
+    solvers = [use_tools(bash()), generate()]
+    return Task(dataset=samples, solver=solvers, scorer=includes(), sandbox=all_samples)
+
+
 @scorer(metrics={"right": [mean()], "short": [mean()]})
 def both():
     async def score(state, target):
@@ -110,6 +118,8 @@ def kaput_scorer(how: str):
             raise ValueError("the scorer is kaput")
         if how == "dies":
             os._exit(1)
+        if how == "tells":
+            return Score.unscored(explanation="x" * 195 + os.environ["JUDGE_KEY"])
         return Score(value="perhaps") if how == "words" else Score.unscored(explanation="no idea")
 
     return score

@@ -9,6 +9,7 @@ from warren_env_worker.environments.openenv.actions import Actions
 from warren_env_worker.environments.openenv.answers import MESSAGE, Error, Observed
 from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.tool_calls import ReadCall
+from warren_env_worker.permissions.secrets import for_run
 
 TEXT: dict[str, Any] = {"type": "string"}
 
@@ -84,6 +85,13 @@ def test_errors_say_where() -> None:
         read = MESSAGE.validate_json(f'{{"type": "error", "data": {data}}}').data
         assert isinstance(read, Error)
         assert read.told == text
+
+
+def test_a_secret_is_taken_out_of_an_error_before_that_is_cut() -> None:
+    key = "key-0123456789"
+    error = Error(message="x" * 495 + key, code="EXECUTION_ERROR")
+    with for_run({"KEY": key}):
+        assert error.told == "x" * 495 + "<KEY>"
 
 
 @pytest.mark.parametrize(
