@@ -1,12 +1,16 @@
-"""Environments that stand still for as long as a file is there, so that a test may kill somebody meanwhile."""
+"""Environments that stand still until a test, or their host, does something."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
-from warren.environment import Context, Env, Limits, StepResult
+from warren.environment import Context, Env, EpisodeTranscript, Limits, StepResult
+from warren_env_worker.output.stack import SIGNAL
 
 LOOK_S = 0.01
 N_TURNS = 3
+SHORT_S = 0.5
 
 
 class Held(Env):
@@ -34,3 +38,35 @@ class Held(Env):
             while self.hold.exists():
                 time.sleep(LOOK_S)
         return StepResult(self.numbers[self.n_taken])
+
+
+class Startled(Env):
+    """Its `step` is late, and ends once its host asks where it waits; its `score`, which follows in the same call, never ends."""
+
+    name = "startled"
+    isolation = "episode"
+    limits = Limits(step_s=SHORT_S, score_s=600.0)
+
+    def reset(self, task: None, ctx: Context) -> str:
+        return "ready"
+
+    def step(self, action: str) -> StepResult:
+        until_asked()
+        return StepResult(done=True)
+
+    def score(self, transcript: EpisodeTranscript) -> float:
+        time.sleep(600.0)
+        return 0.0
+
+
+class SharedStartled(Startled):
+    isolation = "shared"
+
+
+def until_asked() -> None:
+    """The answer of this process would be where it waits."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.signal(SIGNAL, lambda _number, _frame: None)
+    signal.set_wakeup_fd(told)  # whichever thread gets the signal
+    os.read(heard, 1)

@@ -169,8 +169,11 @@ class Session:
             if vitals != self._vitals():
                 vitals, moved_s = self._vitals(), loop.time()
             if call != IDLE and remaining_s <= 0:
-                limits_s, where = self.description.raisable_s, await self._where()
-                return self._condemn(call, f"a call {too_long(status.limit_s, limits_s, where)}")
+                limit_s = (
+                    status.limit_s
+                )  # another call may be entered while we ask where this one waits
+                late = too_long(limit_s, self.description.raisable_s, await self._where())
+                return self._condemn(call, f"a call {late}")
             if call == IDLE and loop.time() - moved_s > patience_s:
                 return self._condemn(IDLE, f"it was silent for {patience_s:g} s")
             # A call that begins meanwhile can't be late before the pause is over.

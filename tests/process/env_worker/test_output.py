@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.support.factories import make_run_logged
 from tests.support.gateway_fixtures import broker
+from tests.support.held_environments import SHORT_S
 from tests.support.hosting import Player, hosting, observed, playing, refused
 from tests.support.interacting import spec, start
 
@@ -43,6 +44,17 @@ async def test_a_shared_process_that_hangs_says_where(tmp_path: Path) -> None:
         reason = (await refused(player.step("evil"))).reason
     assert "; it waits at " in reason
     assert "time.sleep" in reason
+
+
+@pytest.mark.parametrize("class_name", ["Startled", "SharedStartled"])
+async def test_the_limit_is_told_of_the_call_that_was_late_also_where_it_ends_as_it_is_asked(
+    class_name: str, tmp_path: Path
+) -> None:
+    reference = f"tests.support.held_environments:{class_name}"
+    async with hosting(reference, log_dir=tmp_path) as host:
+        reason = (await refused((await playing(host)).step("a"))).reason
+    assert reason.startswith(f"in step(), a call took longer than {SHORT_S:g} s;")
+    assert "raise Limits.step_s of its class" in reason
 
 
 async def test_the_last_words_of_a_process_are_kept(tmp_path: Path) -> None:

@@ -193,8 +193,11 @@ class EpisodeProcess:
         """What to say of the call that it is in, if that is over its time; then it blocks a moment."""
         if self.status.call == IDLE or self.status.remaining_s > 0:
             return None
+        limit_s = (
+            self.status.limit_s
+        )  # another call may be entered while we ask where this one waits
         where = self._printed.where(self.pid, own_root(environment))
-        return f"a call {too_long(self.status.limit_s, raisable_s(environment), where)}"
+        return f"a call {too_long(limit_s, raisable_s(environment), where)}"
 
     def silence(self, limits: Limits, now_s: float) -> str | None:
         """What to say of one that owes an answer, or its end, and is in no call."""
