@@ -5,6 +5,7 @@ import logging
 from typing import ClassVar
 
 from warren.environment import Context, Env, Limits, StepResult
+from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.permissions.permissions import current
 
 STEP_S = 0.05
@@ -48,6 +49,19 @@ class Client(Env):
 class PatientClient(Client):
     name = "patient_client"
     limits = Limits()
+
+
+class LostClient(Client):
+    """Loses the process of an episode, `n_losses` times in all."""
+
+    name = "lost_client"
+    n_losses: ClassVar[int]
+
+    async def step(self, action: str) -> StepResult:
+        if LostClient.n_losses > 0:
+            LostClient.n_losses -= 1
+            raise ProcessLost("its process was lost")
+        return await super().step(action)
 
 
 class ForgetfulClient(Client):

@@ -154,7 +154,9 @@ class _Playing:
     async def _answered(self, call: Call) -> None:
         """An answer is given before its episode is closed, which may take long."""
         answer = await self._episodes.take(call)
-        self._calls.settle(answer)
+        again = self._calls.settle(answer)
+        if again is not None:  # rebuilt before it may be closed
+            self.take(again)
         if is_last(call, answer):
             await self._episodes.close(call)
 

@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.support.clients import STEP_S, Client
+from tests.support.clients import STEP_S, Client, LostClient
 from tests.support.hosting import Player, observed, refused
 from tests.support.interacting import spec
 
+from warren_env_worker.host.calls import MAX_LOSSES
 from warren_env_worker.host.environment_class.importing import import_environment
 from warren_env_worker.host.host import Host
 from warren_env_worker.host.in_process import CLIENTS
@@ -22,6 +23,7 @@ from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
 CLIENT = "tests.support.clients:Client"
 PATIENT = "tests.support.clients:PatientClient"
+LOST = "tests.support.clients:LostClient"
 FORGETFUL = "tests.support.clients:ForgetfulClient"
 TOKEN = "hush-hush-1234"
 
@@ -99,6 +101,22 @@ async def test_an_episode_moves_here_by_replay() -> None:
         moved = player.moved_to(other)
         await observed(moved.step("b"))
     assert sorted(Client.closed) == ["a", "a b"]
+
+
+async def test_an_episode_whose_process_is_lost_begins_anew_and_goes_on() -> None:
+    LostClient.n_losses = 1
+    async with hosting(LOST) as host:
+        player = await begun(host)
+        assert (await observed(player.step("a"))).reward == 1.0
+    assert Client.closed == ["", "a"]
+
+
+async def test_one_whose_process_is_lost_each_time_fails() -> None:
+    LostClient.n_losses = MAX_LOSSES
+    async with hosting(LOST) as host:
+        refusal = await refused((await begun(host)).step("a"))
+    assert refusal.kind is FailureKind.ENVIRONMENT_CRASHED
+    assert len(Client.closed) == MAX_LOSSES
 
 
 async def test_one_that_can_not_be_replayed_is_not() -> None:
