@@ -1,17 +1,16 @@
-"""A foreign program that plays a whole episode at one request, and calls the model meanwhile.
+"""A foreign program that plays a whole episode at one request, and calls the model meanwhile; or lists tasks so.
 
-Invariants: its process ends with the request, however that ends. One that is lost while it plays is told as
+Invariants: its process ends with the request, however that ends. One that is lost meanwhile is told as
 `ProcessLost`, and nothing is asked again here: the host begins the episode anew, and gives it the answers that are
 recorded (`warren_env_worker.host.calls`), as it does where an env worker is lost.
 """
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from warren.environment import ConfigError
 from warren_env_worker.foreign.conversation import Conversation, ProcessLost
-from warren_env_worker.foreign.episode import MAX_LOSSES, PackageFailed
+from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import Package
 
 
@@ -28,17 +27,6 @@ async def answer_of(
         raise ProcessLost(f"the process of {package.name} was lost") from error
     finally:
         conversation.close()
-
-
-async def repeated_answer_of(
-    package: Package, made: Mapping[str, object], asked: object, variables: Mapping[str, str]
-) -> dict[str, Any]:
-    """The same of what plays nothing: asked again where its process was lost. Raises `ConfigError`, `PackageFailed`,
-    `StartFailed`."""
-    for _ in range(MAX_LOSSES):
-        with contextlib.suppress(ProcessLost):
-            return await answer_of(package, made, asked, variables)
-    raise PackageFailed(f"its process died {MAX_LOSSES} times before it played anything")
 
 
 async def _answered(conversation: Conversation, request: Mapping[str, object]) -> dict[str, Any]:

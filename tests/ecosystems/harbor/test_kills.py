@@ -88,4 +88,4 @@ async def test_processes_that_are_killed_in_a_run_cost_no_episode(
     config = {"path": str(tmp_path / "tasks" / "{split}"), "agent": "one_word:OneWord"}
     run = WholeRun("harbor", CLASS, config, evaluation_split="test")
     await run.play(tmp_path, once_one_waits(waiting))
-    assert "the process of harbor was lost; its episode is replayed" in capfd.readouterr().err
+    assert "the process of harbor was lost; the host asks again" in capfd.readouterr().err

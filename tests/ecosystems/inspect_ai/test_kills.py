@@ -61,4 +61,4 @@ async def test_processes_that_are_killed_in_a_run_cost_no_episode(
     config = {"task": f"{TASKS}@even_or_odd", "split_arguments": of_splits}
     run = WholeRun("inspect_ai", CLASS, config, evaluation_split="test")
     await run.play(tmp_path, once_one_waits(waiting))
-    assert "the process of inspect_ai was lost; its episode is replayed" in capfd.readouterr().err
+    assert "the process of inspect_ai was lost; the host asks again" in capfd.readouterr().err

@@ -36,4 +36,4 @@ async def test_processes_that_are_killed_in_a_run_cost_no_episode(
     config = {"taskset": TASKSETS[package], "split_arguments": of_splits}
     run = WholeRun(package, CLASSES[package], config, evaluation_split="test")
     await run.play(tmp_path, once_one_waits(waiting))
-    assert f"the process of {package} was lost; its episode is replayed" in capfd.readouterr().err
+    assert f"the process of {package} was lost; the host asks again" in capfd.readouterr().err

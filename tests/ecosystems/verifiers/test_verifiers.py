@@ -176,7 +176,7 @@ async def test_what_fails_there_is_a_typed_failure_and_no_reward(
     for kaput, kind, reason in (
         ("reward", FailureKind.ENVIRONMENT_ERROR, "the reward is kaput"),
         ("process", FailureKind.ENVIRONMENT_CRASHED, f"{package} was lost, 3 times at one action"),
-        ("counting", FailureKind.ENVIRONMENT_ERROR, "died 3 times before it played anything"),
+        ("counting", FailureKind.ENVIRONMENT_CRASHED, f"{package} was lost, 3 times at one action"),
     ):
         arguments = {"kaput": kaput}
         ended = await played(hub, package, taskset=TASKSETS[package], arguments=arguments)

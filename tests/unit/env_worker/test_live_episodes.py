@@ -8,6 +8,7 @@ from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
 
 from warren.environment import Context, Env, StepResult
+from warren_env_worker.foreign.conversation import ProcessLost
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes
@@ -52,12 +53,24 @@ class Waiting(Env):
         await asyncio.Event().wait()
 
 
+class Unlisted(Waiting):
+    """Its package's process is lost as it lists the tasks."""
+
+    async def tasks(self, split: str) -> None:
+        raise ProcessLost("the process was lost")
+
+
 @pytest.fixture
-def episodes() -> Generator[LiveEpisodes]:
+def caller() -> Generator[Caller]:
     status = SharedCallStatus()
-    Waiting.waits = asyncio.Event()
-    yield LiveEpisodes(Waiting, Caller(status, is_async=True, limits_s={}), TaskCache(Waiting))
+    yield Caller(status, is_async=True, limits_s={})
     status.close()
+
+
+@pytest.fixture
+def episodes(caller: Caller) -> LiveEpisodes:
+    Waiting.waits = asyncio.Event()
+    return LiveEpisodes(Waiting, caller, TaskCache(Waiting))
 
 
 async def begin(episodes: LiveEpisodes) -> None:
@@ -100,3 +113,14 @@ async def test_whatever_user_code_raises_is_an_answer(episodes: LiveEpisodes, ac
     assert isinstance(answer, Refused)
     assert answer.kind is FailureKind.ENVIRONMENT_ERROR
     assert "longer" not in answer.reason
+
+
+async def test_a_process_that_is_lost_as_it_lists_tasks_is_told_without_an_episode(
+    caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    of = spec("waiting")
+    episodes = LiveEpisodes(Unlisted, caller, TaskCache(Unlisted))
+    answer = await episodes.take(Call(FIRST, SLOT, start_of(of, granted(TRUSTING, of))))
+    assert isinstance(answer, Refused)
+    assert answer.kind is FailureKind.LOST
+    assert caplog.messages == ["the process was lost; the host asks again, a few times at most"]

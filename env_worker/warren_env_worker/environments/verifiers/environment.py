@@ -23,7 +23,7 @@ from warren.environment import ConfigError, Context, Limits
 from warren_env_worker.environments.plain_arguments import Arguments, require_plain
 from warren_env_worker.foreign.package import Package, package
 from warren_env_worker.foreign.variables import SecretVariables, Variables
-from warren_env_worker.foreign.whole_episode import answer_of, repeated_answer_of
+from warren_env_worker.foreign.whole_episode import answer_of
 from warren_env_worker.permissions.permissions import current
 
 _OWN_VARIABLES = frozenset({"WARREN_EPISODE_KEY"})
@@ -72,7 +72,7 @@ class Verifiers(AgentEnv[Question | int | None]):
             raise ConfigError("arguments.system_prompt: it is the path of a file on the worker")
 
     async def tasks(self, split: str) -> Sequence[Question] | Sequence[int] | None:
-        told = await repeated_answer_of(*self._program(split), None, self.variables.placeholders)
+        told = await answer_of(*self._program(split), None, self.variables.placeholders)
         if told["n_tasks"] is None:
             return None
         if told["ids"] is None:

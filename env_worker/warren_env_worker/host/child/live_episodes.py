@@ -144,7 +144,7 @@ class LiveEpisodes:
     def _refused(self, call: int, error: BaseException) -> Refused:
         refusal = blame(error, self._package)
         if refusal.kind is FailureKind.LOST:
-            log.warning("%s; its episode is replayed", refusal.reason)
+            log.warning("%s; the host asks again, a few times at most", refusal.reason)
         elif refusal is not error:
             log.error("call %d failed: %s", call, refusal.reason, exc_info=error)
         return Refused(call, refusal.kind, refusal.reason, refusal.is_retryable)
