@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from sqlalchemy import ColumnElement
 from sqlalchemy import select as select_columns
 from sqlmodel import Session, col, func, select
 
@@ -18,6 +19,7 @@ from warren_gateway.models.submitting import touch
 from warren_gateway.runs.owned import read_by
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, RequestRow, Run, ShareRow, TinkerSession
+from warren_gateway.tinker.listed_kept import ListedKept, newest_kept
 from warren_gateway.tinker.paths import key_of, keys_of, name_of, session_of
 from warren_gateway.tinker.tracing import Span
 from warren_schemas.events import RunState
@@ -77,6 +79,13 @@ class TrainedModels:
         """Newest first, and how many there are."""
         return await self._store.read(partial(_listed, viewer, scope, limit, offset))
 
+    async def listed_kept(
+        self, viewer: Viewer, scope: Scope, limit: int, offset: int
+    ) -> tuple[list[ListedKept], int]:
+        """What is kept of all of them, newest first, and how many there are."""
+        is_seen = _is_listed(viewer, scope)
+        return await self._store.read(partial(newest_kept, is_seen, limit, offset))
+
     async def of_session(self, viewer: Viewer, session_id: str) -> list[Trained]:
         return await self._store.read(partial(_of_session, viewer, session_id))
 
@@ -108,14 +117,19 @@ def _find(viewer: Viewer, name: str, session: Session) -> Trained:
 def _listed(
     viewer: Viewer, scope: Scope, limit: int, offset: int, session: Session
 ) -> tuple[list[Trained], int]:
-    seen = col(Run.owner) == viewer.user if scope == "owned" else read_by(viewer)
-    is_ours = col(Run.idempotency_key).startswith(keys_of())
-    where = (seen, is_ours, col(Model.is_clients))
-    query = select(Run, Model).join(Model, col(Model.run_id) == col(Run.id)).where(*where)
+    where = _is_listed(viewer, scope)
+    query = select(Run, Model).join(Model, col(Model.run_id) == col(Run.id)).where(where)
     newest = query.order_by(col(Run.created_s).desc()).offset(offset).limit(limit)
     rows = [_trained(session, run, model) for run, model in session.exec(newest)]
     counting = select(func.count()).select_from(Run).join(Model, col(Model.run_id) == col(Run.id))
-    return rows, session.exec(counting.where(*where)).one()
+    return rows, session.exec(counting.where(where)).one()
+
+
+def _is_listed(viewer: Viewer, scope: Scope) -> ColumnElement[bool]:
+    """The condition of a query that joins `Run` and `Model`: this viewer sees it in lists of this scope."""
+    seen = col(Run.owner) == viewer.user if scope == "owned" else read_by(viewer)
+    is_ours = col(Run.idempotency_key).startswith(keys_of())
+    return seen & is_ours & col(Model.is_clients)
 
 
 def _of_session(viewer: Viewer, session_id: str, session: Session) -> list[Trained]:

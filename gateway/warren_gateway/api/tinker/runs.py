@@ -11,6 +11,7 @@ from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.creating import weights_told
+from warren_gateway.tinker.listed_kept import KeptKind, ListedKept
 from warren_gateway.tinker.paths import InvalidPath, KeptPath, Kind
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.events import RunState
@@ -26,9 +27,6 @@ from warren_schemas.tinker.answers import (
 from warren_schemas.tinker.requests import ListAsked, PathNamed, ScopeAsked, TtlAsked
 from warren_schemas.training import is_full
 from warren_schemas.users.access import KeyScope
-
-MOST_RUNS = 1000
-"""That are looked at in one transaction."""
 
 _Calls = Call[Nothing] | Call[ListAsked] | Call[ScopeAsked] | Call[PathNamed] | Call[TtlAsked]
 
@@ -58,24 +56,14 @@ async def list_run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def list_checkpoints(call: Call[ListAsked]) -> web.StreamResponse:
+    """The newest first."""
     takes = call.takes
-    every = await _all_kept(call)
-    page = tuple(every[takes.offset : takes.offset + takes.limit])
-    cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=len(every))
-    return reply(KeptAnswer(checkpoints=page, cursor=cursor))
-
-
-async def _all_kept(call: Call[ListAsked]) -> list[Kept]:
-    """Of the newest run first."""
-    every, n_seen, n = list[Kept](), 0, 1
-    while n_seen < n:
-        found, n = await call.parts.tinker.models.listed(
-            call.viewer, call.takes.access_scope, MOST_RUNS, n_seen
-        )
-        kept = await call.parts.models.kept_of([trained.id for trained in found])
-        every += [view for trained in found for view in _views(trained, kept[trained.id])]
-        n_seen += MOST_RUNS
-    return every
+    kept, n = await call.parts.tinker.models.listed_kept(
+        call.viewer, takes.access_scope, takes.limit, takes.offset
+    )
+    views = [_view(row.training, row.is_public, row.kind, row) for row in kept]
+    cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=n)
+    return reply(KeptAnswer(checkpoints=tuple(views), cursor=cursor))
 
 
 async def weights_info(call: Call[PathNamed]) -> web.StreamResponse:
@@ -104,8 +92,12 @@ def _views(trained: Trained, kept: KeptList) -> list[Kept]:
     """What its client has saved, oldest first; of a run that is over, what was saved as it ended as well: its client may
     have vanished, and a living run soon replaces such ones."""
     is_over = RunState(trained.run.state).is_final
-    saved = [_view(trained, row) for row in kept.checkpoints if is_over or not row.is_automatic]
-    return saved + [_view(trained, row) for row in kept.snapshots]
+    name, is_public = trained.name, trained.is_public
+    saved = [row for row in kept.checkpoints if is_over or not row.is_automatic]
+    return [
+        *(_view(name, is_public, "checkpoint", row) for row in saved),
+        *(_view(name, is_public, "snapshot", row) for row in kept.snapshots),
+    ]
 
 
 _TYPES: dict[Kind, Literal["training", "sampler", "external"]] = {
@@ -115,17 +107,20 @@ _TYPES: dict[Kind, Literal["training", "sampler", "external"]] = {
 }
 
 
-def _view(trained: Trained, row: ModelCheckpoint | ModelSnapshot) -> Kept:
-    path = KeptPath.of(
-        trained.name, "checkpoint" if isinstance(row, ModelCheckpoint) else "snapshot", row.name
-    )
+def _view(
+    training: str,
+    is_public: bool,
+    kind: KeptKind,
+    row: ModelCheckpoint | ModelSnapshot | ListedKept,
+) -> Kept:
+    path = KeptPath.of(training, kind, row.name)
     return Kept(
         checkpoint_id=path.checkpoint,
         checkpoint_type=_TYPES[path.kind],
         time=_iso(row.created_s),
         tinker_path=f"{path}",
         size_bytes=row.size_bytes,
-        public=trained.is_public,
+        public=is_public,
         user_metadata=row.metadata,
         expires_at=None if row.expires_s is None else _iso(row.expires_s),
     )

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event, insert, inspect
-from sqlmodel import Session, SQLModel, col, select
+from sqlalchemy import Engine, event, insert
+from sqlmodel import Session, col, select
 from tests.support.gateway import Gateway, heartbeat, open_gateway
 from tests.support.sampling_gateway import running
 from tests.support.tinker import Json, Wire, loss_op, zstd
@@ -16,7 +16,6 @@ from tests.support.tinker import Json, Wire, loss_op, zstd
 from warren_broker.port import Broker
 from warren_gateway.access.caller import Viewer
 from warren_gateway.api.problems import RETRY_AFTER_S
-from warren_gateway.api.tinker.runs import MOST_RUNS
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import ASKED_KIB_PER_OWNER
 from warren_gateway.models.waiting_bytes import MOST_WAITING_BYTES, SETTLED_S
@@ -25,7 +24,6 @@ from warren_gateway.store.store import Store
 from warren_gateway.store.tables import (
     Model,
     RequestRow,
-    Run,
     SnapshotRow,
     TinkerSampler,
     TinkerSession,
@@ -41,7 +39,6 @@ from warren_schemas.training import Op, Refused
 from warren_schemas.users.access import ShareRun
 
 OLD_S = 1.0
-MANY = range(MOST_RUNS + 3)
 MIB = 1024 * 1024
 BATCH = 256 * 16
 """Samples of a batch: prompts, and how many of each."""
@@ -116,30 +113,6 @@ async def test_metadata_and_tags_have_a_bound(ann: Wire) -> None:
     told = await ann.post("create_session", large, status=422)
     assert "16384 are the most" in told["detail"]
     await ann.post("create_session", {"tags": ["a"] * 65}, status=422)
-
-
-async def test_checkpoints_of_all_runs_are_listed(gateway: Gateway, ann: Wire) -> None:
-    [name] = await models_of(gateway, await ann.session(), 1)
-
-    def multiply(store: Session) -> None:
-        run, model = store.exec(select(Run)).one(), store.exec(select(Model)).one()
-        kept = store.exec(select(SnapshotRow)).one()
-        for table, rows in (
-            (Run, [_copy(run, id=f"run_{n}", idempotency_key=f"{key_of(name)}{n}") for n in MANY]),
-            (Model, [_copy(model, id=f"model_{n}", run_id=f"run_{n}") for n in MANY]),
-            (SnapshotRow, [_copy(kept, model_id=f"model_{n}") for n in MANY]),
-        ):
-            store.exec(insert(table), params=rows)
-
-    await gateway.store.transact(multiply)
-    told = await ann.get(f"checkpoints?limit=5&offset={len(MANY)}")
-    assert told["cursor"]["total_count"] == len(MANY) + 1
-    assert len(told["checkpoints"]) == 1
-
-
-def _copy(row: SQLModel, **changed: object) -> Json:
-    columns = inspect(type(row)).column_attrs
-    return {one.key: getattr(row, one.key) for one in columns} | changed
 
 
 async def open_sampler(gateway: Gateway, session: str) -> str:
