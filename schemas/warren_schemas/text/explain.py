@@ -102,8 +102,9 @@ def _meant(details: ErrorDetails, model: type[BaseModel] | None) -> str:
     known = locate(model, parents).keys
     if key in OF_A_CLASS and is_place(model, "environments"):
         return f"; {key} is set in the environment's class: limits = Limits({key}=…)"
-    if (other := our_key(parents, str(key).lower())) is not None and is_place(model, other):
-        return f"; did you mean {other}{' (counted in batches)' if key in EPOCHS else ''}?"
+    lowered = str(key).lower()
+    if (other := our_key(parents, lowered)) is not None and is_place(model, other):
+        return f"; did you mean {other}{' (counted in batches)' if lowered in EPOCHS else ''}?"
     near = nearest(str(key), known)
     elsewhere = list(places_of(model, str(key))) if model else []
     meant = [near] if near else elsewhere[:3]

@@ -95,7 +95,7 @@ def meant_by(path: Sequence[str], given: object) -> str | None:
     """What to write in place of a word at this place; None where nothing is known of it."""
     if not isinstance(given, str):
         return None
-    if "secrets" in path:
+    if "secrets" in path[:-1]:
         return "a secret's name has letters, digits and _ only, and begins with no digit"
     if not any(key in path for key in _PLACES):
         return None

@@ -49,9 +49,10 @@ def test_a_name_of_another_trainer_is_answered_with_our_key() -> None:
     assert lines(sampling={"n": 8}) == [
         "sampling.n: unknown key; did you mean algorithm.group_size?"
     ]
-    assert lines(epochs=3) == [
-        "epochs: unknown key; did you mean limits.steps (counted in batches)?"
-    ]
+    for key in ("epochs", "Epochs"):
+        assert lines(**{key: 3}) == [
+            f"{key}: unknown key; did you mean limits.steps (counted in batches)?"
+        ]
 
 
 def test_limits_of_a_class_are_not_those_of_a_config() -> None:
@@ -78,6 +79,10 @@ def test_a_secrets_name_is_described_in_words() -> None:
     assert line.endswith(
         "; a secret's name has letters, digits and _ only, and begins with no digit"
     )
+    assert lines(secrets="MYKEY") == ["secrets: expected a list, got 'MYKEY'"]
+    assert lines(environments=[{"name": "a", "secrets": "MYKEY"}]) == [
+        "environments.0.secrets: expected a list, got 'MYKEY'"
+    ]
 
 
 @pytest.mark.parametrize(
