@@ -1,7 +1,7 @@
 """What may be downloaded without a key, by whoever has its token.
 
-Invariants: the token is kept nowhere, its hash alone; it ends by itself, with the user that it was given to, and once they
-may no longer read what it leads to.
+Invariants: the token is kept nowhere, its hash alone; it ends by itself, with the user that it was given to, with what it
+leads to, and once they may no longer read that. Whoever asks needs no key, so looking costs a few rows by their keys.
 """
 
 import hashlib
@@ -10,13 +10,16 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from sqlmodel import Session, col, delete, select
-from sqlmodel.sql.expression import SelectOfScalar
+from sqlmodel import Session, col, delete
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import may_read
+from warren_gateway.models.kept import find_kept
+from warren_gateway.models.problems import NoSuchKept
 from warren_gateway.store.store import Store
-from warren_gateway.store.tables import Checkpoint, Model, Run, SnapshotRow, TinkerDownload, User
+from warren_gateway.store.tables import Model, Run, TinkerDownload, User
+from warren_schemas.http.trainable import KeptAsked
+from warren_schemas.ids import ModelId
 
 LIFETIME_S = 3600.0
 
@@ -31,18 +34,30 @@ class Grant:
     expires_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class KeptFolder:
+    """Where the files are of what is kept of a model."""
+
+    model: ModelId
+    asked: KeptAsked
+    folder: str
+
+
 class Downloads:
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def grant(
-        self, owner: str, *, folder: str | None = None, session_id: str | None = None
+        self, owner: str, *, kept: KeptFolder | None = None, session_id: str | None = None
     ) -> Grant:
         """For the folder of a checkpoint, or a session's timeline. Raises `StoreUnavailable`."""
         token, expires_s = secrets.token_urlsafe(32), time.time() + LIFETIME_S
         row = TinkerDownload(
-            id=_hash(token), owner=owner, folder=folder, session_id=session_id, expires_s=expires_s
+            id=_hash(token), owner=owner, session_id=session_id, expires_s=expires_s
         )
+        if kept is not None:
+            row.model_id, row.folder = kept.model, kept.folder
+            row.kept = kept.asked.model_dump()
         await self._store.transact(partial(_add, row))
         return Grant(token, expires_s)
 
@@ -68,20 +83,18 @@ def _find(hashed: str, session: Session) -> TinkerDownload:
     if user.removed_s is not None or user.disabled_s is not None:
         raise NoSuchDownload
     viewer = Viewer(user.name, sees_all=user.is_admin)
-    if row.folder is not None and not _may_read(session, viewer, row.folder):
+    if row.folder is not None and not _may_read(session, viewer, row):
         raise NoSuchDownload
     return row
 
 
-def _may_read(session: Session, viewer: Viewer, folder: str) -> bool:
-    """Whether it is kept of a run of theirs, or of one that is shared with them."""
-    return any(
-        may_read(session, viewer, run)
-        for table in (Checkpoint, SnapshotRow)
-        for run in session.exec(_runs_of(table).where(col(table.url) == folder))
-    )
-
-
-def _runs_of(table: type[Checkpoint] | type[SnapshotRow]) -> SelectOfScalar[Run]:
-    joined = select(Run).join(Model, col(Model.run_id) == col(Run.id))
-    return joined.join(table, col(table.model_id) == col(Model.id))
+def _may_read(session: Session, viewer: Viewer, row: TinkerDownload) -> bool:
+    """Whether it is kept still, of a run of theirs, or of one that is shared with them."""
+    model = session.get(Model, row.model_id or "")
+    if model is None or not may_read(session, viewer, session.get_one(Run, model.run_id)):
+        return False
+    try:
+        kept = find_kept(session, model, KeptAsked.model_validate(row.kept))
+    except NoSuchKept:
+        return False
+    return kept.url == row.folder

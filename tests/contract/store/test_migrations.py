@@ -157,6 +157,8 @@ def test_a_run_that_is_paused_meanwhile_stays_so(any_new_url: str) -> None:
 
 
 def take_0037_back(connection: Connection) -> None:
+    for column in ("model_id", "kept"):
+        connection.execute(text(f"ALTER TABLE tinker_download DROP COLUMN {column}"))
     connection.execute(text("DROP INDEX ix_tinker_sample_used"))
     connection.execute(text("ALTER TABLE tinker_sample DROP COLUMN used"))
     connection.execute(text("DROP INDEX ix_tinker_sampler_model_id"))

@@ -15,7 +15,7 @@ from warren_gateway.api.sending import readable, refusing, sent, sent_file
 from warren_gateway.api.tinker.errors import PREFIX, no_such
 from warren_gateway.api.tinker.kept import CHECKPOINT, named_of_any, require_kept
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.tinker.downloads import Grant, NoSuchDownload
+from warren_gateway.tinker.downloads import Grant, KeptFolder, NoSuchDownload
 from warren_gateway.tinker.sessions import NoSuchSession
 from warren_gateway.tinker.tar import tar_bytes, tar_of
 from warren_gateway.tinker.tracing import timeline
@@ -78,7 +78,8 @@ async def _granted(call: Call[Nothing]) -> tuple[Grant, FolderView]:
     trained, asked = await named_of_any(call)
     kept = await require_kept(call, trained, asked)
     folder = await readable(NamedFolder(kept.name, kept.url))
-    return await call.parts.tinker.downloads.grant(call.owner, folder=kept.url), folder
+    files = KeptFolder(trained.id, asked, kept.url)
+    return await call.parts.tinker.downloads.grant(call.owner, kept=files), folder
 
 
 def _url(call: Call[Nothing], grant: Grant, file: str = "") -> str:

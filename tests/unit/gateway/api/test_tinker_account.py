@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
-from sqlmodel import Session, col, delete, select
+from sqlmodel import Session, col, delete, select, update
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.tinker import Json, Wire
 
@@ -135,6 +135,21 @@ async def test_a_download_ends_with_the_share_it_was_given_by(
             async with gateway.nobody.get(place) as response:
                 statuses.append(response.status)
     assert statuses == [200, 200, 200, 404]
+
+
+@pytest.mark.parametrize("changed", [{"expires_s": 1.0}, {"url": "file:///another"}])
+async def test_a_download_ends_with_what_it_is_of(
+    gateway: Gateway, ann: Wire, session: str, changed: Json
+) -> None:
+    """Though what has expired is not deleted yet, and other names lead to the same files."""
+    archive = await ann.get(f"{checkpoint(session, 'weights/s1')}/archive")
+    await fetched(gateway, archive["url"])
+    is_it = col(Checkpoint.name) == "s1"
+    await gateway.store.transact(
+        lambda store: store.exec(update(Checkpoint).where(is_it).values(**changed))
+    )
+    async with gateway.nobody.get(urlsplit(str(archive["url"])).path) as response:
+        assert response.status == 404
 
 
 async def test_what_was_saved_as_a_run_ended_is_listed_and_counted(
