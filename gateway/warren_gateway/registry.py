@@ -13,7 +13,7 @@ Invariants
   that it doesn't list yet would be lost. Clocks of two processes are not compared; one whose clock went back
   all the same is heard again once it would have been gone.
 - `changed` wakes on a change of who is alive, what they offer or which models they hold, never on a
-  mere change of load.
+  mere change of load; `offered` wakes only when a worker offers that base model, for thousands may wait for one.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
 
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import listen
@@ -79,6 +80,8 @@ class Registry:
         self._left: dict[_Name, Heartbeat] = {}
         self._generation = 0
         self._change = asyncio.Event()
+        self._offered = WeakValueDictionary[tuple[WorkerRole, str], asyncio.Event]()
+        """Of the base models that are waited for."""
 
     @property
     def generation(self) -> int:
@@ -100,6 +103,17 @@ class Registry:
         """
         if since is None or since == self._generation:
             await self._change.wait()
+
+    def offers(self, role: WorkerRole, base_model: str) -> bool:
+        """Whether a live worker of this role offers it."""
+        beats = (seen.heartbeat for seen in self._seen.values())
+        return any(beat.role is role and base_model in beat.offers for beat in beats)
+
+    async def offered(self, role: WorkerRole, base_model: str) -> None:
+        """Return once a live worker of this role offers it."""
+        while not self.offers(role, base_model):
+            event = self._offered.setdefault((role, base_model), asyncio.Event())
+            await event.wait()
 
     async def run(self) -> None:
         """Ask for heartbeats, and hear them until cancelled."""
@@ -172,6 +186,10 @@ class Registry:
         self._generation += 1
         self._change.set()
         self._change = asyncio.Event()
+        for (role, base_model), event in list(self._offered.items()):
+            if self.offers(role, base_model):
+                event.set()
+                del self._offered[role, base_model]
 
     def _forget_all(self) -> None:
         for seen in self._seen.values():

@@ -9,7 +9,7 @@ from warren_schemas.users.budgets import BudgetView
 
 DEFAULTS = BudgetOptions()
 ASKED_KIB_PER_OWNER, ASKED_KIB = 512 * 1024, 1024 * 1024
-"""Of questions whose answers are fetched later."""
+"""Of questions whose answers are fetched later: each counts once for every answer."""
 
 
 class Budgets:

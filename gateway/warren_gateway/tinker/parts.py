@@ -108,7 +108,8 @@ def tinker_of(
 
     rows = SampleRows(store, posted)
     budget, asked, answer_s = budgets.answers, budgets.asked, options.tinker_answer_s
-    answering = Answering(questions, budget, asked, rows, waiters, answer_s)
+    offered = partial(registry.offered, WorkerRole.SAMPLER)
+    answering = Answering(questions, offered, budget, asked, rows, waiters, answer_s)
     completions, clients = CompletionRows(store), SampleClients(store)
     futures = SampleFutures(answering, rows, completions, clients, waiters, asked_again)
     return Tinker(

@@ -158,3 +158,22 @@ async def test_changed_wakes_all_who_wait_and_misses_nothing(broker: Broker) -> 
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*waiting)
         await registry.changed(since=before)
+
+
+async def test_offered_wakes_all_who_wait_for_this_base_model_and_nobody_else(
+    broker: Broker,
+) -> None:
+    registry = Registry(broker)
+    wanted = [asyncio.create_task(registry.offered(SAMPLER, "tiny")) for _ in range(3)]
+    other = asyncio.create_task(registry.offered(SAMPLER, "large"))
+    await asyncio.sleep(0)
+    registry.hear(heartbeat("w1", TRAINER, "tiny", "large"))
+    registry.hear(heartbeat("w2", SAMPLER, loading=("tiny",)))
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in (*wanted, other))
+    registry.hear(heartbeat("w2", SAMPLER, "tiny"))
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*wanted)
+        await registry.offered(SAMPLER, "tiny")
+    assert not other.done()
+    other.cancel()

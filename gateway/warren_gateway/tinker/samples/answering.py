@@ -4,6 +4,8 @@ Invariants
 - What an owner waits for stays within the budgets, from the question on until its outcome.
 - A sample waits for its answers for as long as its client is there. An answer that has not come in time is asked for
   again, with twice the time: a question that was lost comes back, and a long answer is finished in the end.
+- Samplers are asked only while one offers the base model. A question that lies in a queue without a sampler can't be
+  called back, and is in nobody's budget once its client has left.
 - What is told from memory is in the store as well, or on its way; memory holds it for the poll that waits, or that
   comes next.
 - Whoever waits for all samples of a sampler is woken once an outcome is in the store.
@@ -83,6 +85,10 @@ class Awaited:
             self.task.cancel()
 
 
+Offered = Callable[[str], Awaitable[None]]
+"""Returns once a live sampler offers this base model."""
+
+
 class Answering:
     """`budget` is of the answers that owners wait for, `asked` of the KiB of their questions. `answer_s` is how long the
     samplers have before they are asked again."""
@@ -90,6 +96,7 @@ class Answering:
     def __init__(
         self,
         questions: Questions,
+        offered: Offered,
         budget: Budget,
         asked: Budget,
         rows: SampleRows,
@@ -97,6 +104,7 @@ class Answering:
         answer_s: float,
     ) -> None:
         self._questions = questions
+        self._offered = offered
         self._budget = budget
         self._turns = Turns(budget)
         self._kib = asked
@@ -136,10 +144,15 @@ class Answering:
                 break
         return n_ahead
 
-    def require_possible(self, ask: Ask) -> None:
+    def require_possible(self, ask: Ask, body: bytes) -> None:
         """What can never be waited for fails at once: the clients try 429 again for ever. Raises `CantSample`."""
         if (n := ask.question.n) > self._budget.most:
             raise CantSample(f"num_samples is {n}, and {self._budget.most} is the most here")
+        if (n_kib := _n_kib(body, n)) > self._kib.most:
+            raise CantSample(
+                f"the question has {n_kib} KiB, for it counts once for each of {n} samples, and {self._kib.most} are the"
+                " most here; ask for fewer samples at a time"
+            )
 
     def require_place(self, owner: str, name: str, ask: Ask, body: bytes) -> None:
         """Whoever may wait for no more is refused before anything is written. Raises `OverBudget`."""
@@ -224,7 +237,8 @@ class Answering:
     async def _answered(
         self, wanted: Sequence[AnswerWanted], within_s: float
     ) -> list[Answer | None]:
-        """None for what has not come by then. Raises `AnswersLost`, `BrokerError`."""
+        """None for what has not come in time, which begins once a sampler is there. Raises `AnswersLost`, `BrokerError`."""
+        await self._offered(wanted[0].question.policy.base_model)
         async with self._questions.ask_for(wanted, within_s=within_s) as asked:
             await asyncio.wait(asked, timeout=within_s)
             answers = [future.result() if future.done() else None for future in asked]
@@ -239,5 +253,10 @@ class Answering:
 
 
 def _awaited(owner: str, ask: Ask, body: bytes) -> Awaited:
-    question, n_kib = ask.question, -(-len(body) // 1024)
-    return Awaited(owner, question.policy.base_model, question.n, n_kib)
+    question = ask.question
+    return Awaited(owner, question.policy.base_model, question.n, _n_kib(body, question.n))
+
+
+def _n_kib(body: bytes, n_answers: int) -> int:
+    """The prompt travels once for each answer."""
+    return -(-len(body) * n_answers // 1024)

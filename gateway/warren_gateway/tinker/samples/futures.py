@@ -124,7 +124,7 @@ class SampleFutures:
             return
         try:
             ask = await reading()
-            self._answering.require_possible(ask)
+            self._answering.require_possible(ask, body)
         except CantSample as error:
             await self._rows.add(owner, name, body, FailedSample(f"{error}", is_users=True))
             self._polls.wake(name)
@@ -206,6 +206,7 @@ class SampleFutures:
         log.info("the sample %s is asked again", name)
         try:
             ask = await self._asked_again(owner, taken.asked)
+            self._answering.require_possible(ask, taken.asked)
         except CantSample as error:
             await self._rows.finish(name, FailedSample(f"{error}", is_users=True))
             self._polls.wake(name)

@@ -1,5 +1,6 @@
 """How long samples of Tinker's clients wait: for as long as their clients are there, and no longer."""
 
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlmodel import Session, update
+from tests.support.brokers import eventually
 from tests.support.clock import Clock
 from tests.support.gateway import Gateway, heartbeat, open_gateway
 from tests.support.rote_sampler import BASE, failed, step
@@ -18,6 +20,7 @@ from warren_broker.batch_publisher import BatchPublisher
 from warren_broker.inbox import Inbox, receive
 from warren_broker.port import Broker
 from warren_broker.topology import generate, home
+from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
@@ -80,6 +83,15 @@ async def opened(gateway: Gateway, wire: Wire) -> str:
     return await wire.sampler(await wire.session(), base_model=BASE)
 
 
+def leave(gateway: Gateway) -> None:
+    gone = heartbeat("sampler_1", WorkerRole.SAMPLER, BASE, is_leaving=True)
+    gateway.parts.registry.hear(gone)
+
+
+def come(gateway: Gateway) -> None:
+    gateway.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, BASE))
+
+
 async def told(wire: Wire, future: str) -> int:
     """How many sequences."""
     outcome = await wire.outcome(future)
@@ -121,12 +133,124 @@ async def test_a_question_that_was_lost_is_asked_again_once_its_time_is_over(
         assert await told(ann, future["request_id"]) == 1
 
 
+async def test_a_sample_that_was_cancelled_before_a_sampler_came_is_asked_of_none(
+    gateway: Gateway, asked: Sampler
+) -> None:
+    ann = Wire(gateway.ann)
+    opened_sampler = await opened(gateway, ann)
+    leave(gateway)
+    gone, live = [await ann.ask(opened_sampler, n, [*PROMPT, 10 + n]) for n in range(2)]
+    await ann.post("cancel_future", {"request_id": gone["request_id"]})
+    assert gateway.parts.questions.n_waiting == 0
+    come(gateway)
+    first = await asked.asked()
+    assert first.transcript.tokens.ids_T.tolist() == [*PROMPT, 11]
+    await asked.answer(first, step(first, "a"))
+    assert await told(ann, live["request_id"]) == 1
+
+
+async def test_an_answer_is_asked_for_again_once_a_sampler_is_there_and_its_time_begins_then(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
+    options = GatewayOptions(tinker_answer_s=1)
+    async with (
+        open_gateway(store, broker, tmp_path / "runs", options=options) as gateway,
+        running(gateway.parts.questions.run(), gateway.parts.tinker.futures.run()),
+        sampler_of(broker) as inbox,
+    ):
+        sampler, ann = Sampler(broker, inbox), Wire(gateway.ann)
+        future = await ann.ask(await opened(gateway, ann), 0, PROMPT)
+        await sampler.asked()
+        leave(gateway)
+
+        async def is_over() -> bool:
+            return gateway.parts.questions.n_waiting == 0
+
+        await eventually(is_over)
+        come_s = time.time()
+        come(gateway)
+        again = await sampler.asked()
+        assert again.envelope.deadline_s is not None
+        assert again.envelope.deadline_s >= come_s + 2 * options.tinker_answer_s
+        await sampler.answer(again, step(again, "a"))
+        assert await told(ann, future["request_id"]) == 1
+
+
+async def test_a_sample_that_is_taken_up_by_the_next_gateway_waits_for_a_sampler_as_well(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
+    async with (
+        open_gateway(store, broker, tmp_path / "runs") as first,
+        running(first.parts.questions.run(), first.parts.tinker.futures.run()),
+    ):
+        ann = Wire(first.ann)
+        sampler_id = await opened(first, ann)
+        leave(first)
+        future = (await ann.ask(sampler_id, 0, PROMPT))["request_id"]
+    async with (
+        open_gateway(store, broker, tmp_path / "runs") as gateway,
+        running(gateway.parts.questions.run(), gateway.parts.tinker.futures.run()),
+        sampler_of(broker) as inbox,
+    ):
+        sampler, ann, futures = (
+            Sampler(broker, inbox),
+            Wire(gateway.ann),
+            gateway.parts.tinker.futures,
+        )
+        assert await futures.outcome("ann", future, within_s=0) is None
+        assert gateway.parts.questions.n_waiting == 0
+        come(gateway)
+        item = await sampler.asked()
+        await sampler.answer(item, step(item, "a"))
+        assert await told(ann, future) == 1
+
+
+async def test_a_sample_that_is_more_than_the_next_gateway_takes_fails_there(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
+    async with (
+        open_gateway(store, broker, tmp_path / "runs") as first,
+        running(first.parts.tinker.futures.run()),
+    ):
+        ann = Wire(first.ann)
+        future = await ann.ask(await opened(first, ann), 0, PROMPT, num_samples=2)
+    budgets = BudgetOptions(answers_per_owner=1)
+    async with (
+        open_gateway(store, broker, tmp_path / "runs", budgets=budgets) as gateway,
+        running(gateway.parts.tinker.futures.run()),
+    ):
+        outcome = await Wire(gateway.ann).outcome(future["request_id"])
+        assert isinstance(outcome, dict)
+        assert outcome["error"] == "num_samples is 2, and 1 is the most here"
+
+
+async def test_a_question_counts_once_for_each_answer_that_is_asked_for(
+    gateway: Gateway, asked: Sampler
+) -> None:
+    ann, budgets = Wire(gateway.ann), gateway.parts.budgets
+    sampler = await opened(gateway, ann)
+    leave(gateway)
+    prompt = PROMPT * 334
+    await ann.ask(sampler, 0, prompt)
+    once = budgets.asked.n_held
+    for number in range(1, 5):
+        await ann.ask(sampler, number, prompt, num_samples=1024)
+    assert budgets.answers.n_held == 4097, "a batch of ordinary size is accepted"
+    assert budgets.asked.n_held > 4096 * (once - 1)
+    beyond = await ann.ask(sampler, 5, PROMPT * 70_000, num_samples=1024)
+    outcome = await ann.outcome(beyond["request_id"])
+    assert isinstance(outcome, dict)
+    assert outcome["category"] == "user"
+    assert "once for each of 1024 samples" in outcome["error"]
+
+
 def futures_by(clock: Clock, gateway: Gateway) -> tuple[SampleFutures, Answering]:
     """The gateway's samples, by a clock that tests set."""
     store, pool, waiters = gateway.store, gateway.parts.budgets, Waiters()
     rows = SampleRows(store, lambda: None)
+    offered = partial(gateway.parts.registry.offered, WorkerRole.SAMPLER)
     answering = Answering(
-        gateway.parts.questions, pool.answers, pool.asked, rows, waiters, ANSWER_S
+        gateway.parts.questions, offered, pool.answers, pool.asked, rows, waiters, ANSWER_S
     )
     clients = SampleClients(store, clock)
     return SampleFutures(
