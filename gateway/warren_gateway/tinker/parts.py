@@ -25,7 +25,7 @@ from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_gateway.tinker.used_bases import was_used
 from warren_gateway.usage.limits import OwnerLimits
-from warren_schemas.control import WorkerRole
+from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.episode import PolicyRef
 from warren_schemas.tinker.requests import Prompt, Sample
 
@@ -47,9 +47,10 @@ class Tinker:
     trainable: Callable[[], Sequence[str]]
     """Base models that some live trainer offers."""
     maybe_trainable: Callable[[], Sequence[str]]
-    """And those that one will offer once it has loaded them, is told to, or takes work again; empty where that isn't known."""
+    """And those that one will offer once it has loaded them, is told to by the scheduler, or takes work again; empty where
+    that isn't known."""
     maybe_sampleable: Callable[[], Sequence[str]]
-    """The same of samplers."""
+    """The same of samplers, which the scheduler tells to load nothing for samples."""
     was_used: Callable[[str], Awaitable[bool]]
     """Whether a base model was, so that workers of it may come back. Raises `StoreUnavailable`."""
     n_queued: Callable[[], int]
@@ -73,6 +74,12 @@ async def ask_of(takes: Sample, policy: PolicyRef, body: bytes) -> Ask:
     return Ask(question, partial(told, without_prompt), partial(about, without_prompt, question))
 
 
+def _possible(beat: Heartbeat) -> set[str]:
+    """Base models are loaded for what waits for a trainer, and never for a sample."""
+    on_demand = beat.may_load if beat.role is WorkerRole.TRAINER else ()
+    return {*beat.offers, *beat.drained_offers, *beat.loading, *on_demand}
+
+
 def tinker_of(
     store: Store,
     questions: Questions,
@@ -92,10 +99,7 @@ def tinker_of(
         return sorted({base for trainer in trainers for base in trainer.offers})
 
     def maybe_offered(role: WorkerRole) -> list[str]:
-        bases = [
-            {*one.offers, *one.drained_offers, *one.loading, *one.may_load}
-            for one in registry.alive(role)
-        ]
+        bases = [_possible(one) for one in registry.alive(role)]
         return sorted(set[str]().union(*bases)) if all(bases) else []
 
     async def asked_again(owner: str, body: bytes) -> Ask:

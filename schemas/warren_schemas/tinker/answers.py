@@ -29,6 +29,9 @@ class ClientConfig(Frozen):
     """With zstd: most of a batch are zeros and small numbers in wide types."""
     sample_use_retrieve_futures: bool = True
     """A client waits for all samples of a sampler with one request, not with one for each."""
+    sample_enable_stuck_detection: bool = False
+    """Whether a client gives all its samples up once none has ended for 2 hours. It waits here for as long as it likes: a
+    sampler may come later."""
     fwdbwd_max_chunk_bytes_count: int
     """Bytes into which a client cuts what it trains on, before it compresses them."""
 

@@ -19,6 +19,7 @@ from warren_gateway.tinker.creating import CantCreate, created, created_from
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
+from warren_schemas.base_models.names import is_uploaded
 from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
 from warren_schemas.text.patterns import names_one
 from warren_schemas.tinker.answers import Future, ModelData, ModelInfo
@@ -117,7 +118,8 @@ def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
     """Most often it is a name that nobody has. Where a trainer may come to offer it, the model waits for that."""
     possible = call.parts.tinker.maybe_trainable()
     if possible and not names_one(possible, base_model):
-        raise invalid(f"No trainer offers {base_model}; online: {', '.join(possible)}")
+        told = ", ".join(base for base in possible if not is_uploaded(base)) or "none"
+        raise invalid(f"No trainer offers {base_model}; online, or loaded when asked for: {told}")
 
 
 ROUTES = (

@@ -20,7 +20,6 @@ from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedS
 from warren_schemas.base_models.names import is_reference, is_uploaded
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http import Problem
-from warren_schemas.text.patterns import names_one
 from warren_schemas.tinker.answers import (
     Empty,
     SampleFuture,
@@ -68,9 +67,9 @@ async def _awaited(call: Call[CreateSamplingSession], base_model: str) -> Policy
     possible = tinker.maybe_sampleable()
     if base_model in possible or await tinker.was_used(base_model):
         return bare(base_model)
-    if not possible or names_one(possible, base_model):
+    if not possible:
         raise no_sampler(base_model, served.offered, served.advice, retry_after_s=RETRY_S)
-    online = ", ".join(base for base in possible if not is_uploaded(base)) or "none"
+    online = ", ".join(base for base in served.offered if not is_uploaded(base)) or "none"
     message = f"No sampler offers {base_model}; online: {online}."
     raise Refusal(404, Problem(code="no_such_model", message=message))
 

@@ -17,6 +17,7 @@ from warren_gateway.store.tables import RequestRow
 from warren_gateway.tinker.creating import weights_told
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.wire import messages
+from warren_schemas.base_models.names import UPLOADED
 from warren_schemas.codec.wire import decode
 from warren_schemas.control import WorkerRole
 from warren_schemas.http.trainable import MAX_DATA, CreateModel
@@ -85,7 +86,9 @@ async def test_an_op_may_come_compressed(gateway: Gateway, ann: Wire, model: str
     first = await ann.train(zstd(loss_op(model, 1)), encoding="zstd")
     assert await ann.train(loss_op(model, 1)) == first
     assert await asked_for(gateway) == [(1, "forward_backward")]
-    assert (await ann.post("client/config"))["proto_compress_fwdbwd"] is True
+    config = await ann.post("client/config")
+    assert config["proto_compress_fwdbwd"] is True
+    assert config["sample_enable_stuck_detection"] is False, "the SDK's own default is true"
 
 
 async def test_what_cant_be_done_takes_its_place_and_fails_there(
@@ -168,7 +171,10 @@ async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: W
     asked: Json = {"session_id": session, "model_seq_id": 0, "base_model": "no/such"}
     gateway.parts.registry.hear(heartbeat("t1", WorkerRole.TRAINER, BASE))
     told = await ann.post("create_model", asked, status=400)
-    assert f"No trainer offers no/such; online: {BASE}" in told["detail"]
+    assert f"No trainer offers no/such; online, or loaded when asked for: {BASE}" in told["detail"]
+    uploaded = heartbeat("t3", WorkerRole.TRAINER, f"{UPLOADED}1")
+    gateway.parts.registry.hear(uploaded)
+    assert UPLOADED not in (await ann.post("create_model", asked, status=400))["detail"]
     for number, field in enumerate(("drained_offers", "loading", "may_load"), start=1):
         later = heartbeat("t2", WorkerRole.TRAINER, BASE)
         gateway.parts.registry.hear(later.model_copy(update={field: ("no/such",)}))

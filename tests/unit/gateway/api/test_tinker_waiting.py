@@ -145,11 +145,19 @@ async def test_a_sampler_is_opened_again_later_where_nothing_is_known_of_sampler
         assert (response.status, response.headers["Retry-After"]) == (503, f"{RETRY_S}")
     registry.hear(heartbeat("s1", WorkerRole.SAMPLER))
     await opening(ann, BASE, status=503)
-    registry.hear(heartbeat("s1", WorkerRole.SAMPLER, may_load=("other/*",)))
-    await opening(ann, "other/model", status=503)
-    told = await opening(ann, BASE, status=404)
-    assert told["detail"] == f"No sampler offers {BASE}; online: other/*."
     await opening(ann, "@mine", status=404)
+
+
+@pytest.mark.parametrize("may_load", [BASE, "warren/*"])
+async def test_no_sampler_is_opened_of_a_base_model_that_none_loads_for_it(
+    gateway: Gateway, may_load: str
+) -> None:
+    beat = heartbeat(
+        "s1", WorkerRole.SAMPLER, "other/model", loading=("third/model",), may_load=(may_load,)
+    )
+    gateway.parts.registry.hear(beat)
+    told = await opening(Wire(gateway.ann), BASE, status=404)
+    assert told["detail"] == f"No sampler offers {BASE}; online: other/model."
 
 
 async def test_a_sampler_is_opened_while_its_base_model_is_loaded_or_comes_back(
