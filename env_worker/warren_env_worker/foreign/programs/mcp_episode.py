@@ -220,8 +220,8 @@ class Server:
             result = await self._client.call_tool(
                 name, arguments, read_timeout_seconds=self._call_s
             )
-        except mcp.MCPError as error:
-            if error.code == TIMED_OUT:
+        except Exception as error:
+            if getattr(error, "code", None) == TIMED_OUT:
                 return None
             if self._has_session and self._status == UNAVAILABLE:
                 raise Lost from None  # a proxy answers so for a call that ran, too
