@@ -51,6 +51,8 @@ class FakeOrs:
     """So many times `create` runs, and its connection is cut."""
     n_starting: int = 0
     """So many requests for an environment are refused, as by a proxy whose environment starts: `create` and `delete`."""
+    is_forgetful: bool = False
+    """A session that it refused so is unknown to it from then on."""
     is_other: bool = False
     """It answers otherwise than before."""
     asked: list[tuple[str, dict[str, str], Any]] = field(
@@ -63,6 +65,7 @@ class FakeOrs:
     _tasks: dict[str, int] = field(default_factory=dict[str, int])
     _answers: dict[str, str] = field(default_factory=dict[str, str])
     _n_sessions: int = 0
+    _forgotten: set[str] = field(default_factory=set[str])
     slow: asyncio.Event | None = None
     """A call waits for it."""
     slow_opening: asyncio.Event | None = None
@@ -121,9 +124,10 @@ class FakeOrs:
         sid = request.headers["X-Session-ID"]
         if self.n_starting and path in (["create"], ["delete"]):
             self.n_starting -= 1
+            self._forgotten |= {sid} if self.is_forgetful else set()
             self.has_refused.set()
             return _refused(503, "starting")
-        if path == ["create"]:
+        if path == ["create"] and sid not in self._forgotten:
             self.sessions[sid] = []
             self._tasks[sid] = body["index"]
             self.has_opened.set()

@@ -148,18 +148,23 @@ class OrsSession:
         return of_prompt(await self._asked_for(PROMPT, "prompt"))
 
     async def _create(self) -> str:
-        """The id of a session that is open. Raises `AskAgain`.
+        """The id of a session that is open. Raises `AskAgain`, `SessionLost`.
 
-        A session that the server refused to open is asked for again, since nothing has begun in it. After a `create` that broke off,
-        nobody knows whether its session is open: another one is made.
+        A session that the server refused to open is asked for again, since nothing has begun in it; it may have been
+        forgotten meanwhile. After a `create` that broke off, nobody knows whether its session is open: another one is made.
         """
-        session, self._unopened = self._unopened or await self._new(), None
+        unopened, self._unopened = self._unopened, None
+        session = unopened or await self._new()
         asked = Asked("POST", "create", self._choice(), session, self._secrets.headers)
         try:
             await self._server.ask_once(asked)
         except AskAgain as again:
             self._unopened = session if again.is_refused else None
             raise
+        except OrsFailed as error:
+            if unopened is None:
+                raise
+            raise SessionLost from error
         return session
 
     async def _new(self) -> str:

@@ -193,6 +193,13 @@ async def test_a_session_whose_environment_is_starting_is_asked_for_again_and_no
     assert server.deleted == ["session-1"]
 
 
+async def test_a_session_that_was_forgotten_while_its_environment_started_is_made_anew() -> None:
+    server = FakeOrs(n_starting=1, is_forgetful=True)
+    results = await play(server, OPEN)
+    assert [result.reward for result in results] == [1.0]
+    assert server.paths().count("/create_session") == 2
+
+
 async def test_one_that_is_closed_while_its_environment_starts_is_deleted_at_the_proxy() -> None:
     server = FakeOrs(n_starting=1000)
     async with server.serving() as url:
