@@ -42,7 +42,7 @@ async def test_a_killed_env_worker_costs_nothing(
     """Its episodes move to another one, which may ask the server by its operator's policy."""
     allowed = {"services": [{"url": server.url, "private": True}]}
     of = spec("http", environment_config=config(server), max_turns=N_NUMBERS)
-    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, allowed, turn=1)
+    workers = TwoWorkers(private_rabbit, tmp_path, CLASS, allowed, turn=1, n_episodes=1)
     assert await workers.rewards(of, lambda item: str(item.turn)) == {1.0}
 
 
