@@ -1,8 +1,8 @@
 """The fork server of one foreign package.
 
 Invariants: it is started when it is first wanted, and again after its death; it ends with this process, and
-its episodes' processes end with it. Sets of texts have the same order in every one, so that a seed is the same task everywhere, though a package walks
-through such sets as it makes its tasks.
+its episodes' processes end with it. Sets of texts have the same order in every one, so that a seed is the same task
+everywhere, though a package walks through such sets as it makes its tasks.
 """
 
 import asyncio
@@ -122,6 +122,7 @@ class _ForkServer:
     process: asyncio.subprocess.Process
     channel: Channel
     closing: asyncio.Task[None]
+    """Held: an event loop may drop tasks that nobody holds."""
 
 
 async def _closed(channel: Channel, process: asyncio.subprocess.Process) -> None:

@@ -169,9 +169,8 @@ class Session:
             if vitals != self._vitals():
                 vitals, moved_s = self._vitals(), loop.time()
             if call != IDLE and remaining_s <= 0:
-                limit_s = (
-                    status.limit_s
-                )  # another call may be entered while we ask where this one waits
+                # Before we ask where it waits: another call may be entered meanwhile.
+                limit_s = status.limit_s
                 late = too_long(limit_s, self.description.raisable_s, await self._where())
                 return self._condemn(call, f"a call {late}")
             if call == IDLE and loop.time() - moved_s > patience_s:

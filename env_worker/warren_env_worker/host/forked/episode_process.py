@@ -193,9 +193,8 @@ class EpisodeProcess:
         """What to say of the call that it is in, if that is over its time; then it blocks a moment."""
         if self.status.call == IDLE or self.status.remaining_s > 0:
             return None
-        limit_s = (
-            self.status.limit_s
-        )  # another call may be entered while we ask where this one waits
+        # Before we ask where it waits: another call may be entered meanwhile.
+        limit_s = self.status.limit_s
         where = self._printed.where(self.pid, own_root(environment))
         return f"a call {too_long(limit_s, raisable_s(environment), where)}"
 

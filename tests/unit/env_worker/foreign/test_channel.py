@@ -49,6 +49,21 @@ async def test_who_stops_waiting_leaves_the_channel_to_the_others() -> None:
     channel.close()
 
 
+async def test_who_waits_hears_that_the_channel_was_closed() -> None:
+    channel = Channel()
+    opening = [asyncio.create_task(channel.connection()) for _ in range(N_AT_ONCE)]
+    for _ in range(3 * N_AT_ONCE):
+        await asyncio.sleep(0)
+    n_waiting = sum(not task.done() for task in opening)
+    channel.close()
+    outcomes = await asyncio.gather(*opening, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, ConnectionError)]
+    assert len(failures) == n_waiting > 0
+    for outcome in outcomes:
+        if isinstance(outcome, socket.socket):
+            outcome.close()
+
+
 async def test_one_that_nobody_takes_is_refused() -> None:
     channel = Channel()
     channel.theirs.close()
