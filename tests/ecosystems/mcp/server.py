@@ -2,12 +2,15 @@
 
 KIND is `stateless` (2026-07-28, nothing is kept), `busy` (the same, with 503 for each second message), `sessions` (the
 handshake and `Mcp-Session-Id` of before), `cut` (the same, with 503 for the second call of all, which has run), `busy_lists`
-(the same, with 503 for the first of each two requests for the tools of a session), `moved` (a redirect) or `keyed` (401 without its key).
+(the same, with 503 or 504 for the first of each two requests for the tools of a session), `endless` (the same, with ever more tools),
+`moved` (a redirect) or `keyed` (401 without its key).
 """
 
 import asyncio
 import base64
 import importlib
+import itertools
+import json
 import os
 import sys
 import time
@@ -114,14 +117,16 @@ def tell_that_tools_may_change() -> None:
 
 
 class Proxy:
-    """Before a server that keeps sessions; `cut` and `busy_lists` say what it does."""
+    """Before a server that keeps sessions; `cut`, `busy_lists` and `endless` say what it does."""
 
     def __init__(self, inner: Any, kind: str) -> None:
         self._inner = inner
         self._is_cut = kind == "cut"
+        self._is_endless = kind == "endless"
         self._n_calls = 0
         self._n_lists = Counter[bytes]()
         """By session."""
+        self._statuses = itertools.cycle((503,) if self._is_cut else (503, 504))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
@@ -131,7 +136,15 @@ class Proxy:
             return await self._inner(scope, heard_again(body, receive), send)
         if self._is_cut:
             await self._inner(scope, heard_again(body, receive), unsent)
-        await responses.Response(None, 503)(scope, receive, send)
+        await self._answer(body)(scope, receive, send)
+
+    def _answer(self, body: bytes) -> Any:
+        if self._is_endless:
+            listed = {"tools": [], "nextCursor": "more"}
+            return responses.JSONResponse(
+                {"jsonrpc": "2.0", "id": json.loads(body)["id"], "result": listed}
+            )
+        return responses.Response(None, next(self._statuses))
 
     def _refuses(self, body: bytes, session: bytes) -> bool:
         is_call, is_list = b'"tools/call"' in body, b'"tools/list"' in body
@@ -139,7 +152,7 @@ class Proxy:
         self._n_lists[session] += is_list
         if self._is_cut:
             return is_call and self._n_calls == 2
-        return is_list and self._n_lists[session] % 2 == 1
+        return is_list and (self._is_endless or self._n_lists[session] % 2 == 1)
 
 
 async def whole_body(receive: Any) -> bytes:
@@ -169,7 +182,7 @@ def app_of(kind: str) -> Any:
     inner = server.streamable_http_app(stateless_http=kind in ("stateless", "busy"))
     if kind == "busy_lists":
         tell_that_tools_may_change()
-    if kind in ("cut", "busy_lists"):
+    if kind in ("cut", "busy_lists", "endless"):
         return Proxy(inner, kind)
     n_asked = 0
 

@@ -42,7 +42,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> None:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Generator[dict[str, RealServer]]:
     """By kind, all at once: each takes seconds to start."""
     folder = tmp_path_factory.mktemp("servers")
-    kinds = ("stateless", "sessions", "busy", "cut", "busy_lists", "moved", "keyed")
+    kinds = ("stateless", "sessions", "busy", "cut", "busy_lists", "endless", "moved", "keyed")
     started = {
         kind: RealServer((PYTHON, PROGRAM, kind), free_port(), folder / f"{kind}.log")
         for kind in kinds

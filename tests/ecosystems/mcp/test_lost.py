@@ -85,6 +85,15 @@ async def test_a_session_outlives_a_server_that_is_too_busy_to_list_its_tools(
 
 
 @not_in_ci
+@pytest.mark.shows("MCP", "failures")
+async def test_a_list_of_tools_that_does_not_end_is_told_of(
+    host: Host, questions: str, servers: dict[str, RealServer]
+) -> None:
+    player = episode(host, questions, http(servers["endless"], sessions=True))
+    failed(await player.reset(), FailureKind.ENVIRONMENT_ERROR, "more than 100 pages")
+
+
+@not_in_ci
 @pytest.mark.shows("MCP", "retries")
 async def test_a_lost_session_that_answers_otherwise_fails_by_its_name(
     host: Host, questions: str

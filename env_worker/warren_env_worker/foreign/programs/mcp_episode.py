@@ -184,14 +184,14 @@ class Server:
         """Raises `Busy`, `Lost`, `McpFailed`, and `MCPError` where the server refuses the call."""
         try:
             return await ask()
-        except Lost:
+        except (Lost, McpFailed):
             raise
         except Exception as error:  # noqa: BLE001 - whatever the client makes of an answer
             raise self._meaning(error) from None
 
     def _meaning(self, error: Exception) -> Exception:
         code: int = getattr(error, "code", INTERNAL)
-        if self._status in (TOO_MANY, UNAVAILABLE):
+        if self._status in (TOO_MANY, UNAVAILABLE) or self._is_away:
             return Busy()
         assert self._holding is not None  # `_open` comes first
         is_gone = self._status == NO_SESSION and self._has_session and code in NOT_OF_TOOLS
@@ -223,7 +223,7 @@ class Server:
         except Exception as error:
             if getattr(error, "code", None) == TIMED_OUT:
                 return None
-            if self._has_session and self._status == UNAVAILABLE:
+            if self._has_session and self._status in (UNAVAILABLE, *NOT_THERE):
                 raise Lost from None  # a proxy answers so for a call that ran, too
             raise
         return within_size(
@@ -241,6 +241,11 @@ class Server:
     @property
     def _has_session(self) -> bool:
         return self._transport is not None and self._transport.has_session
+
+    @property
+    def _is_away(self) -> bool:
+        """A proxy can't reach the server, which may have kept the session."""
+        return self._has_session and self._status in NOT_THERE
 
     def _failed(self) -> McpFailed:
         return McpFailed(f"{self._name}: it can't be reached, or it failed")
