@@ -5,6 +5,7 @@ session that its name begins with.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -111,7 +112,7 @@ def _find(viewer: Viewer, name: str, session: Session) -> Trained:
     found = session.exec(query).first()
     if found is None or not may_read(session, viewer, found[0]):
         raise NoSuchTrained(name)
-    return _trained(session, *found)
+    return _trained(session, [found])[0]
 
 
 def _listed(
@@ -120,7 +121,7 @@ def _listed(
     where = _is_listed(viewer, scope)
     query = select(Run, Model).join(Model, col(Model.run_id) == col(Run.id)).where(where)
     newest = query.order_by(col(Run.created_s).desc()).offset(offset).limit(limit)
-    rows = [_trained(session, run, model) for run, model in session.exec(newest)]
+    rows = _trained(session, session.exec(newest).all())
     counting = select(func.count()).select_from(Run).join(Model, col(Model.run_id) == col(Run.id))
     return rows, session.exec(counting.where(where)).one()
 
@@ -140,7 +141,7 @@ def _of_session(viewer: Viewer, session_id: str, session: Session) -> list[Train
         .where(col(Run.owner) == viewer.user, is_in_it, col(Model.is_clients))
     )
     oldest = query.order_by(col(Run.created_s))
-    return [_trained(session, run, model) for run, model in session.exec(oldest)]
+    return _trained(session, session.exec(oldest).all())
 
 
 def _spans(viewer: Viewer, session_id: str, most: int, session: Session) -> list[Span]:
@@ -161,6 +162,11 @@ def _heard(viewer: Viewer, session_id: str, session: Session) -> None:
             touch(trained.run, session)
 
 
-def _trained(session: Session, run: Run, model: Model) -> Trained:
-    is_public = session.get(ShareRow, (run.id, EVERYBODY)) is not None
-    return Trained(name_of(run.idempotency_key), run, model, is_public)
+def _trained(session: Session, rows: Sequence[tuple[Run, Model]]) -> list[Trained]:
+    shared = select(ShareRow.run_id).where(
+        col(ShareRow.run_id).in_([run.id for run, _ in rows]), col(ShareRow.user) == EVERYBODY
+    )
+    public = set(session.exec(shared))
+    return [
+        Trained(name_of(run.idempotency_key), run, model, run.id in public) for run, model in rows
+    ]

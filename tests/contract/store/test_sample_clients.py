@@ -6,7 +6,7 @@ import pytest
 from sqlmodel import Session
 from tests.support.clock import Clock
 
-from warren_gateway.store.store import Store
+from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import TinkerSampler, TinkerSession, User
 from warren_gateway.tinker.creating import IDLE_S
 from warren_gateway.tinker.samples.clients import SampleClients
@@ -60,6 +60,21 @@ async def test_who_asks_or_polls_is_there(store: Store) -> None:
     await clients.note()
     assert await looked(clients, clock, IDLE_S) == []
     assert await looked(clients, clock, HELD_S / 3) == [NAME], "by the same clock"
+
+
+async def test_who_is_heard_while_the_store_is_away_is_written_down_once_it_is_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(_work: object) -> None:
+        raise StoreUnavailable("it is away")
+
+    clients = SampleClients(store, clock := Clock())
+    clients.heard(SAMPLER)
+    with monkeypatch.context() as broken, pytest.raises(StoreUnavailable):
+        broken.setattr(store, "transact", away)
+        await clients.note()
+    await clients.note()
+    assert await looked(clients, clock, IDLE_S) == []
 
 
 async def test_who_is_heard_while_silent_ones_are_looked_for_is_there(store: Store) -> None:

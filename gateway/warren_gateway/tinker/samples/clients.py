@@ -14,7 +14,7 @@ from functools import partial
 
 from sqlmodel import Session, col, select, update
 
-from warren_gateway.store.store import Store
+from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import TinkerSample, TinkerSampler, TinkerSession
 from warren_gateway.tinker.creating import IDLE_S
 from warren_gateway.tinker.samples.rows import HELD_S
@@ -39,10 +39,15 @@ class SampleClients:
         self._heard.add(sampler)
 
     async def note(self) -> None:
-        """Write down who was heard."""
+        """Write down who was heard; where that fails, the next time."""
         heard, self._heard = self._heard, set[str]()
-        if heard:
+        if not heard:
+            return
+        try:
             await self._store.transact(partial(_note, heard, self._now_s()))
+        except StoreUnavailable:
+            self._heard |= heard
+            raise
 
     async def abandoned(self) -> list[str]:
         """Names of open samples of this gateway whose clients are gone, and were not heard since that was noted. To be asked
