@@ -1,11 +1,15 @@
-"""The tiny family for deployments of real processes: built once in a session of tests, not once for each home.
+"""The tiny family for deployments: built once in a session of tests, not once for each home.
 
 A worker takes what it finds in the `models` folder of its home and builds what it misses, which takes a process
 and several seconds. A build moves into place whole, so all testers of a session can share one folder.
 """
 
+import fcntl
 import os
+import shutil
 from pathlib import Path
+
+from warren_gpu_worker.base_models.tiny import ensure_tiny
 
 _shared: list[Path] = []
 
@@ -23,3 +27,14 @@ def share_models(home: Path) -> None:
     folder = home / "models"
     if _shared and not folder.exists():
         folder.symlink_to(_shared[0])
+
+
+def own_model(name: str, home: Path) -> Path:
+    """The folder of a base model of this home, which may be changed: a copy of what is built once."""
+    if not _shared:
+        return ensure_tiny(name, home / "models")
+    with (_shared[0] / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = ensure_tiny(name, _shared[0])
+    own = home / "models" / built.relative_to(_shared[0])
+    return Path(shutil.copytree(built, own, dirs_exist_ok=True))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.built_models import own_model
+from tests.support.forked_models import make_sampler_process, spawn_ranks
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.processes import free_port
 
@@ -19,7 +21,7 @@ from warren_env_worker.settings import EnvWorkerSettings
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.service import serve_gateway
 from warren_gateway.settings import GatewaySettings
-from warren_gpu_worker.base_models import resolve_base_models
+from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.service import serve_gpu_worker
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.supervisor.service import serve_trainer
@@ -61,10 +63,15 @@ class Site:
                 task.cancel()
 
     async def gpu_worker(self, broker: Broker) -> None:
-        await serve_gpu_worker(broker, self.gpu)
+        await serve_gpu_worker(
+            broker, self.gpu, make_sampler_process=make_sampler_process, spawn_ranks=spawn_ranks
+        )
 
     async def trainer(self, broker: Broker) -> None:
-        await serve_trainer(broker, self.gpu)
+        await serve_trainer(broker, self.gpu, spawn_ranks=spawn_ranks)
+
+    async def sampler(self, broker: Broker) -> None:
+        await serve_sampler(broker, self.gpu, make_process=make_sampler_process)
 
     async def env_worker(self, broker: Broker) -> None:
         await serve_env_worker(broker, EnvWorkerSettings(), policy=TRUSTING)
@@ -72,7 +79,7 @@ class Site:
 
 def tiny_site(folder: Path, open_place: OpenPlace) -> Site:
     """A deployment on the CPU that knows the tiny base model and keeps everything in this folder."""
-    models = resolve_base_models(("warren/tiny",), folder / "models")
+    models = {"warren/tiny": str(own_model("warren/tiny", folder))}
     gpu = GpuWorkerSettings(
         base_models=models, checkpoint_url=(folder / "checkpoints").as_uri(), device="cpu", seed=0
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from tests.support.episodes import EnvironmentSide, environment_side
+from tests.support.forked_models import make_sampler_process
 from tests.support.patience import STOP_S
 
 from warren_broker.memory import MemoryHub, open_hub
@@ -36,7 +37,7 @@ async def sampler(
 ) -> AsyncGenerator["asyncio.Task[None]"]:
     """A running sampler, which must be gone soon after it is told to stop."""
     broker = hub.client("sampler")
-    task = asyncio.create_task(serve_sampler(broker, settings))
+    task = asyncio.create_task(serve_sampler(broker, settings, make_process=make_sampler_process))
     try:
         yield task
     finally:

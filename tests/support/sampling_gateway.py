@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.forked_models import make_sampler_process
 from tests.support.gateway import Gateway, open_gateway
 from tests.support.patience import PATIENCE_S
 
@@ -36,7 +37,7 @@ async def sampling_gateway(folder: Path, model_folder: str) -> AsyncGenerator[Ga
             gateway.parts.questions.run(),
             gateway.parts.tinker.futures.run(),
         ),
-        running(serve_sampler(hub.client("sampler"), settings)),
+        running(serve_sampler(hub.client("sampler"), settings, make_process=make_sampler_process)),
     ):
         await until_sampled(gateway)
         yield gateway

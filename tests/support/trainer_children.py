@@ -5,7 +5,7 @@ import resource
 import signal
 from pathlib import Path
 
-from tests.support.processes import children, children_running, command_line
+from tests.support.processes import children_running, command_line, descendants, forks_running
 from tests.support.trainer import (
     apply_all,
     done,
@@ -26,16 +26,14 @@ END = SaveState(name="end")
 
 
 def child_pid(rank: int = 0) -> int:
-    """The training child of this process; one of several ranks is a child of an agent."""
-    ours = children(os.getpid())
-    pids = [*ours, *(pid for agent in ours for pid in children(agent))]
-    (found,) = [pid for pid in pids if _rank_of(pid) == rank]
+    """The training child of this process, or of what it has started; one of several ranks is a child of an agent."""
+    (found,) = [pid for pid in descendants(os.getpid()) if _rank_of(pid) == rank]
     return found
 
 
 def agent_pid(*, joins: bool = False) -> int:
     """What has started the ranks of this machine, or of the one that joins."""
-    agents = children_running(AGENT_MODULE)
+    agents = [*children_running(AGENT_MODULE), *forks_running(AGENT_MODULE)]
     (found,) = [pid for pid in agents if ("ranks for" in command_line(pid)) == joins]
     return found
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
+from tests.support.forked_models import spawn_ranks
 from tests.support.patience import PATIENCE_S, STOP_S
 from tests.support.trainer import MODEL, done
 
@@ -13,7 +14,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import POLICIES, WORKERS, results, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.supervisor.model_lease import OP_GAP_S
-from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
+from warren_gpu_worker.trainer.supervisor.rank_processes import SpawnRanks
 from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 from warren_schemas.control import Heartbeat, HeldModel, PolicyPublished
 from warren_schemas.envelope import Envelope
@@ -170,7 +171,7 @@ async def serving(
     settings: GpuWorkerSettings,
     worker: WorkerId = WORKER,
     *,
-    spawn_ranks: SpawnRanks = RankProcesses.spawn,
+    spawn_ranks: SpawnRanks = spawn_ranks,
     op_gap_s: float = OP_GAP_S,
 ) -> AsyncGenerator[None]:
     """A trainer on this broker, cancelled at the end; it must leave soon after."""

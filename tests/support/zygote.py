@@ -15,6 +15,7 @@ import fcntl
 import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -105,9 +106,9 @@ def main() -> None:
     order, descriptors = ordered
     _place(descriptors, order.descriptors)
     _become(order, zygote, installed)
-    program = sys.modules["__main__"] = importlib.import_module(order.module)
-    sys.argv = [str(program.__file__), order.name]
-    program.main()
+    sys.argv = [order.module, order.name]
+    sys.modules.pop(order.module, None)  # a program is none of the modules that it imports
+    runpy.run_module(order.module, run_name="__main__", alter_sys=True)
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:

@@ -5,11 +5,13 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.support.built_models import own_model
 from tests.support.one_process import Program, Site, in_process, tiny_site
 from tests.support.patience import several_waits
 from tests.support.processes import forks_running
@@ -18,8 +20,6 @@ from warren import Client, Run, RunFailed
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
-from warren_gpu_worker.base_models import resolve_base_models
-from warren_gpu_worker.service import serve_gpu_worker
 from warren_schemas.config import AlarmName, LoraUpdate, ModelConfig, TrainConfig
 from warren_schemas.events import StepCompleted, WarningRaised
 from warren_schemas.operator_policy import TRUSTING
@@ -73,8 +73,7 @@ def site_in(folder: Path) -> Site:
 
 
 def gpu_worker(site: Site, **changes: Any) -> Program:
-    settings = site.gpu.model_copy(update=changes)
-    return lambda broker: serve_gpu_worker(broker, settings)
+    return replace(site, gpu=site.gpu.model_copy(update=changes)).gpu_worker
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -133,7 +132,7 @@ async def test_deployments_that_deserve_it_raise_the_alarm(tmp_path: Path) -> No
 async def sampler_and_trainer_disagree(folder: Path) -> None:
     """Their base models have one name and kind, such as two revisions: adapters fit, and logprobs don't."""
     name, site = AlarmName.DISAGREEMENT, site_in(folder)
-    [base] = resolve_base_models(("warren/tiny-lora",), folder / "models").values()
+    base = str(own_model("warren/tiny-lora", folder))
     other = gpu_worker(site, roles=frozenset({"sampler"}), base_models={"warren/tiny": base})
     keys: Keys = {"environment": by_chance(), "algorithm": {"max_staleness": 0}}
     config = untrained(**keys, limits=ending(name))

@@ -10,8 +10,6 @@ from tests.support.one_process import in_process, tiny_site
 from tests.support.patience import several_waits
 
 import warren
-from warren_broker.port import Broker
-from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_schemas.config import ResumeFrom
 from warren_schemas.episode import Completed
 from warren_schemas.events import RunOutcome
@@ -33,12 +31,9 @@ async def rewards_by_task(run: warren.Run) -> dict[int, list[float]]:
 async def test_a_base_model_needs_no_trainer(tmp_path: Path) -> None:
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
 
-    async def sampler(broker: Broker) -> None:
-        await serve_sampler(broker, site.gpu)
-
     config = guess_config().for_evaluation().model_dump()
     config["evaluation"] |= {"episodes": 24, "samples": 4, "temperature": 1.0}
-    async with site.running(sampler, site.env_worker) as client:
+    async with site.running(site.sampler, site.env_worker) as client:
         run = await client.train(config)
         result = await run.result()
         rewards = await rewards_by_task(run)

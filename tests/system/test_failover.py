@@ -7,11 +7,12 @@ process does the rest. The final weights and optimizer are those of a run that n
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.support.base_models import base_folder
-from tests.support.forked_trainers import spawn_forked, zygote
+from tests.support.forked_models import spawn_ranks
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
 from tests.support.trainer import (
@@ -28,12 +29,12 @@ from tests.support.trainer_owner import owner_of, serving
 
 from warren_broker.connect import open_broker
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor.rank_processes import SpawnRanks
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import ModelSpec, OpBody, OpDone, SaveState
 
-__all__ = ["base_folder", "spawn_forked", "zygote"]
+__all__ = ["base_folder"]
 
+SPAWN_DOOMED = partial(spawn_ranks, module="tests.support.doomed_trainer")
 N_OPS = 30
 AT_ONCE = 6
 SOME = (1, 11, 12, 21, 30)
@@ -55,9 +56,7 @@ def seal_of(outcome: OpDone) -> str:
     return "\n".join(line for line in lines if line.endswith(".safetensors"))
 
 
-async def survive(
-    url: str, base: Path, folder: Path, spec: ModelSpec, doomed: int, spawn_ranks: SpawnRanks
-) -> str:
+async def survive(url: str, base: Path, folder: Path, spec: ModelSpec, doomed: int) -> str:
     """Train with a process that dies at the doomed op; what came out."""
     settings = GpuWorkerSettings(
         base_models={BASE: str(base)},
@@ -71,7 +70,7 @@ async def survive(
         open_broker(url, name=f"owner {doomed}") as ours,
         open_broker(url, name=f"worker {doomed}") as theirs,
         owner_of(ours, model, worker) as owner,
-        serving(theirs, settings, worker, spawn_ranks=spawn_ranks),
+        serving(theirs, settings, worker, spawn_ranks=SPAWN_DOOMED),
     ):
         await owner.until(lambda: bool(owner.heartbeats) and bool(owner.heartbeats[-1].offers))
         await owner.open(spec, epoch=1)
@@ -100,7 +99,6 @@ async def survive(
 @pytest.mark.parametrize("spec", [pytest.param(FULL, id="full"), pytest.param(LORA, id="lora")])
 async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
     private_rabbit: PrivateRabbit,
-    spawn_forked: SpawnRanks,
     base_folder: Path,
     tmp_path: Path,
     spec: ModelSpec,
@@ -112,9 +110,7 @@ async def test_a_trainer_killed_at_any_op_is_replaced_bit_by_bit(
 
     async def one(doomed: int) -> None:
         async with slots:
-            found = await survive(
-                private_rabbit.url, base_folder, tmp_path, spec, doomed, spawn_forked
-            )
+            found = await survive(private_rabbit.url, base_folder, tmp_path, spec, doomed)
             assert found == expected, doomed
 
     async with asyncio.TaskGroup() as tasks:

@@ -13,8 +13,6 @@ from tests.support.patience import several_waits
 from tests.unit.gateway.api.test_datasets import json_lines
 
 import warren
-from warren_broker.port import Broker
-from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_schemas.episode import Completed, FailureKind
 
 ROWS = [
@@ -50,12 +48,9 @@ async def test_parity_row_26_35_own_rewards_stand_in_the_table_of_each_category(
 ) -> None:
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
 
-    async def sampler(broker: Broker) -> None:
-        await serve_sampler(broker, site.gpu)
-
     app = web.Application()
     app.router.add_post("/", judged)
-    async with TestServer(app) as judge, site.running(sampler, site.env_worker) as client:
+    async with TestServer(app) as judge, site.running(site.sampler, site.env_worker) as client:
         dataset = await client.datasets.upload(json_lines(tmp_path / "sums.jsonl", ROWS), "sums")
         url = str(judge.make_url("/"))
         rewards = [{"kind": "service", "url": url, "weight": 10}, {"kind": "code", "code": CODE}]
@@ -100,10 +95,7 @@ async def test_a_model_of_the_same_deployment_is_the_judge(
     """It has learned nothing, so what it says may hold no score; but it was asked, and it did answer."""
     site = tiny_site(tmp_path, lambda: in_process(tmp_path / "streams"))
 
-    async def sampler(broker: Broker) -> None:
-        await serve_sampler(broker, site.gpu)
-
-    async with site.running(sampler, site.env_worker) as client:
+    async with site.running(site.sampler, site.env_worker) as client:
         monkeypatch.setenv("WARREN_SECRET_SELF", (tmp_path / "api-key").read_text().strip())
         judge = {
             "kind": "judge",

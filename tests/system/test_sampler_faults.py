@@ -12,7 +12,7 @@ import pytest
 from tests.support.base_models import tiny_models
 from tests.support.episodes import ENVIRONMENT, environment_side, first_turn, policy, user
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import children_running
+from tests.support.processes import forks_running
 from tests.support.sampler_stage import (
     BASE,
     LONG,
@@ -190,7 +190,7 @@ async def test_duplicates_are_harmless(stage: Stage) -> None:
 
 @shared
 async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> None:
-    before, acting = children_running("sampler.child"), policy()
+    before, acting = forks_running("sampler.child"), policy()
     turns = [first_turn(acting, sampling=LONG) for _ in range(200)]
     await stage.side.send(turns)
     steps = await stage.side.steps(10)
@@ -198,7 +198,7 @@ async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> Non
         os.kill(pid, signal.SIGKILL)
     steps += await stage.side.steps(200 - len(steps))
     assert {s.envelope.episode for s in steps} == {t.envelope.episode for t in turns}
-    assert not set(before) & set(children_running("sampler.child"))
+    assert not set(before) & set(forks_running("sampler.child"))
 
 
 async def test_stopping_hands_back_what_is_held_and_says_that_it_leaves(
@@ -208,13 +208,13 @@ async def test_stopping_hands_back_what_is_held_and_says_that_it_leaves(
     async with open_hub(tmp_path / "broker") as hub:
         watcher = hub.client("watcher")
         async with listen(watcher, WORKERS, Heartbeat) as heartbeats, environment_side(hub) as side:
-            before, acting = children_running("sampler.child"), policy()
+            before, acting = forks_running("sampler.child"), policy()
             async with sampler(hub, settings_of(only, tmp_path)):
                 await side.ask([first_turn(policy())])
                 turns = [first_turn(acting, sampling=LONG) for _ in range(300)]
                 await side.send(turns)
                 steps = await side.steps(1)
-            assert children_running("sampler.child") == before
+            assert forks_running("sampler.child") == before
             last = await last_heartbeat(heartbeats)
             assert last.offers == (BASE,)
             assert last.role is WorkerRole.SAMPLER

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.base_models import tiny_models
 from tests.support.deployment import Site
 from tests.support.episodes import EnvironmentSide, environment_side_of, first_turn, policy
+from tests.support.forked_models import make_sampler_process
 from tests.support.late_policy import LatePolicy
 from tests.support.patience import several_waits
 from tests.support.private_rabbit import PrivateRabbit
@@ -36,7 +37,9 @@ N_UNDER_WAY = 64
 async def survivor(url: str, settings: GpuWorkerSettings) -> AsyncGenerator[None]:
     """In this process, with a child of its own; its failure is the test's."""
     async with open_broker(url, name="survivor") as broker, asyncio.TaskGroup() as tasks:
-        serving = tasks.create_task(serve_sampler(broker, settings))
+        serving = tasks.create_task(
+            serve_sampler(broker, settings, make_process=make_sampler_process)
+        )
         yield
         serving.cancel()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.support.base_models import tiny_models
+from tests.support.forked_models import spawn_child
 from tests.support.items import generate
 from tests.support.open_turns import Claimed, request
 from tests.support.patience import PATIENCE_S
@@ -39,6 +40,7 @@ async def test_what_it_held_is_given_back_unblamed_and_the_fault_is_told(
         no_answers,
         given_back.set_result,
         module="tests.support.lost_device_child",
+        spawn_child=spawn_child,
     )
     opened = turns.open([Claimed(generate()) for _ in range(3)], TurnSource.SHARED)
     for turn in opened:

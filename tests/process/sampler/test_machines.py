@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.base_models import tiny_models
+from tests.support.forked_models import spawn_child
 from tests.support.items import generate
 from tests.support.machines import BASE, MissingTold, Others, leave, missing_told, spread_settings
 from tests.support.open_turns import Claimed, request, submit_all
 from tests.support.patience import PATIENCE_S
-from tests.support.processes import children_running
+from tests.support.processes import forks_running
 from tests.support.sampler_stage import LONG
 
 from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
@@ -40,6 +41,7 @@ class Watched:
             self.answered.put_nowait,
             self.given_back.put_nowait,
             module=module,
+            spawn_child=spawn_child,
         )
 
     @asynccontextmanager
@@ -107,7 +109,7 @@ async def test_a_child_that_dies_before_it_can_say_that_a_machine_is_lost_keeps_
         others.join(settings)
         await watched.process.ready()
         long = [submit_long(watched) for _ in range(3)]
-        (pid,) = children_running("tests.support.spread_child")
+        (pid,) = forks_running("tests.support.spread_child")
         os.kill(pid, signal.SIGKILL)
         assert list(await watched.given_back.get()) == long
         assert watched.turns.n_owed == 0

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.base_models import tiny_models
+from tests.support.forked_models import spawn_child
 from tests.support.items import generate
 from tests.support.open_turns import Claimed, request
 from tests.support.patience import PATIENCE_S
@@ -36,7 +37,7 @@ class Sampled:
         self._is_done = asyncio.Event()
         self._process = SamplerProcess(
             "warren/tiny", settings, self.turns, self._answered, self._given_back,
-            module="tests.support.small_memory_child",
+            module="tests.support.small_memory_child", spawn_child=spawn_child,
         )  # fmt: skip
 
     async def run(self) -> list[OpenTurn]:

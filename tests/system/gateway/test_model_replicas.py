@@ -10,7 +10,6 @@ from tests.system.gateway.test_replicas import serving
 
 from warren_broker.memory import open_hub
 from warren_gateway.access.key import Key
-from warren_gpu_worker.trainer.supervisor.service import serve_trainer
 from warren_schemas.http import FutureDone
 from warren_schemas.http.trainable import FutureAnswer, FutureView, TrainableView
 
@@ -41,14 +40,14 @@ async def outcome(gateway: aiohttp.ClientSession, future: str) -> FutureDone:
 async def test_either_gateway_takes_ops_and_tells_what_came_of_them(
     private_postgres: str, tmp_path: Path
 ) -> None:
-    key, gpu = Key.new(), tiny_site(tmp_path, lambda: in_process(tmp_path)).gpu
+    key, site = Key.new(), tiny_site(tmp_path, lambda: in_process(tmp_path))
     async with (
         open_hub() as hub,
         serving(hub, private_postgres, tmp_path / "one", key) as one,
         serving(hub, private_postgres, tmp_path / "two", key) as two,
         asyncio.TaskGroup() as tasks,
     ):
-        trainer = tasks.create_task(serve_trainer(hub.client("trainer"), gpu))
+        trainer = tasks.create_task(site.trainer(hub.client("trainer")))
         async with one.post("/v1/trainable", json={"base_model": "warren/tiny"}) as response:
             model = TrainableView.model_validate_json(await response.read()).id
         first = await ask(one, model, 1)

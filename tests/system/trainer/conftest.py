@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from tests.support.base_models import base_folder
-from tests.support.forked_trainers import spawn_forked, zygote
 from tests.support.trainer import BASE
 from tests.support.trainer_owner import Owner, owner_of
 
@@ -14,7 +13,7 @@ from warren_broker.memory import open_hub
 from warren_broker.memory.hub import MemoryHub
 from warren_gpu_worker.settings import GpuWorkerSettings
 
-__all__ = ["base_folder", "spawn_forked", "zygote"]
+__all__ = ["base_folder"]
 
 
 @pytest.fixture

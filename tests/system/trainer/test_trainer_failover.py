@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.forked_models import spawn_ranks
 from tests.support.lost_device_trainer import AT_ONCE
 from tests.support.poisoned_trainer_child import POISON
 from tests.support.trainer import (
@@ -30,7 +31,6 @@ from tests.support.trainer_owner import Owner, owner_of, serving
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import train
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.training import (
     CriticTerm,
@@ -121,8 +121,8 @@ async def test_a_child_that_loses_its_device_is_replaced(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     """Nobody is told that the op has failed: with the next child, or elsewhere, it need not."""
-    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.poisoned_trainer_child")
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_ranks):
+    spawning = partial(spawn_ranks, module="tests.support.poisoned_trainer_child")
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawning):
         await owner.open(LORA, epoch=1)
         await owner.send(1, [(1, forward_backward(random_batch(1), POISON))])
         await owner.until_held()
@@ -137,12 +137,12 @@ async def test_a_child_without_memory_for_an_op_comes_back_with_smaller_passes(
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, devices: int
 ) -> None:
     """Where half a gradient is there, and where another rank waits. What can't be cut fails on its own."""
-    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.small_trainer_child")
+    spawning = partial(spawn_ranks, module="tests.support.small_trainer_child")
     fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [30] * 3))
     long = forward_backward(random_batch(3, [99]))
     changes = {"devices": devices, "pack_sequences": False, "device": "cpu"}
     async with serving(
-        hub.client("worker"), settings.model_copy(update=changes), spawn_ranks=spawn_ranks
+        hub.client("worker"), settings.model_copy(update=changes), spawn_ranks=spawning
     ):
         ops: list[OpBody] = [fine, large, optim_step(), long, optim_step(), fine, optim_step()]
         outcomes = await through_all_epochs(owner, ops)
@@ -168,8 +168,8 @@ async def test_a_device_that_is_lost_ends_the_lease_with_what_to_do_and_the_op_i
     hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A model is tried out with a few tokens as it is made, which is where it fails."""
-    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.lost_device_trainer")
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_ranks):
+    spawning = partial(spawn_ranks, module="tests.support.lost_device_trainer")
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawning):
         await owner.grant(LORA, epoch=1)
         await owner.until(lambda: "has ended: its device failed" in caplog.text)
         assert "no CUDA-capable device is detected" in caplog.text
@@ -189,8 +189,8 @@ async def test_who_has_no_device_takes_no_models(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv(AT_ONCE, "1")
-    spawn_ranks = partial(RankProcesses.spawn, module="tests.support.lost_device_trainer")
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_ranks):
+    spawning = partial(spawn_ranks, module="tests.support.lost_device_trainer")
+    async with serving(hub.client("worker"), settings, spawn_ranks=spawning):
         await owner.until(lambda: "its device failed: the driver has lost the GPU" in caplog.text)
     assert not any(beat.offers for beat in owner.heartbeats)
 

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.support.brokers import depth_is
+from tests.support.forked_models import spawn_child
 from tests.support.observed_broker import ObservedBroker
 from tests.support.trainer import (
     BASE,
@@ -26,7 +28,7 @@ from warren_broker.memory.hub import MemoryHub
 from warren_broker.port import Broker, Consumer
 from warren_broker.topology import Home, WorkQueue, results, train, trainer
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, SpawnRanks
+from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.control import WorkerRole
 from warren_schemas.ids import ModelId
 from warren_schemas.training import (
@@ -60,7 +62,7 @@ async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
             is_ready.set()  # the first thing that a child says is that it is ready
             return frame
 
-    async with serving(broker, settings, spawn_ranks=Ranks.spawn):
+    async with serving(broker, settings, spawn_ranks=partial(Ranks.spawn, spawn_child=spawn_child)):
         await is_ready.wait()
         n_before = len(owner.heartbeats)
         await owner.until(lambda: len(owner.heartbeats) > n_before + 1)
@@ -72,10 +74,10 @@ async def test_it_offers_nothing_before_it_has_a_queue_for_grants(
 
 
 async def test_a_newer_epoch_ends_the_older_and_an_ended_one_never_comes_back(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, spawn_forked: SpawnRanks
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     window = [forward_backward(random_batch(1)), optim_step()]
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
         await owner.apply(1, window)
         await owner.open(LORA, epoch=3)
@@ -101,10 +103,9 @@ async def test_a_model_that_cannot_be_opened_is_answered_and_let_go(
     hub: MemoryHub,
     owner: Owner,
     settings: GpuWorkerSettings,
-    spawn_forked: SpawnRanks,
     tmp_path: Path,
 ) -> None:
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.grant(LORA.model_copy(update={"base_model": "nobody/knows"}), epoch=1)
         assert "no base model nobody/knows" in failed(await owner.outcome(1, 0))
         await owner.until_held()
@@ -136,11 +137,10 @@ async def test_a_gap_that_does_not_close_ends_the_lease_with_a_word(
     hub: MemoryHub,
     owner: Owner,
     settings: GpuWorkerSettings,
-    spawn_forked: SpawnRanks,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     window = [forward_backward(random_batch(1)), optim_step()]
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked, op_gap_s=0.2):
+    async with serving(hub.client("worker"), settings, op_gap_s=0.2):
         await owner.open(LORA, epoch=1)
         await owner.send(1, [(2, optim_step())])
         await owner.until_held()
@@ -151,11 +151,11 @@ async def test_a_gap_that_does_not_close_ends_the_lease_with_a_word(
 
 
 async def test_a_full_worker_declines_and_says_so(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, spawn_forked: SpawnRanks
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     """A model that is trained in full has the worker to itself, either way round."""
     async with (
-        serving(hub.client("worker"), settings, spawn_ranks=spawn_forked),
+        serving(hub.client("worker"), settings),
         owner_of(hub.client("second"), ModelId("model_second")) as second,
     ):
         await owner.open(FULL, epoch=1)
@@ -172,11 +172,11 @@ async def test_a_full_worker_declines_and_says_so(
 
 
 async def test_a_grant_that_nobody_made_leaves_no_queue(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, spawn_forked: SpawnRanks
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     """Whoever made it waits for no answer: it is not opened, and what is declined is told to nobody."""
     forger = Owner(hub.client("forger"), ModelId("model_of_nobody"))
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.until(lambda: bool(owner.heartbeats))
         await forger.grant(LORA, epoch=2)
         await forger.grant(LORA, epoch=1)  # comes late
@@ -192,10 +192,10 @@ async def test_a_grant_that_nobody_made_leaves_no_queue(
 
 
 async def test_a_lease_that_ends_after_its_run_leaves_no_queue(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, spawn_forked: SpawnRanks
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     """Its consumer was cut off while the run's queues were deleted, and has made its own anew."""
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
         await depth_is(owner.broker, train(MODEL, 1), 0)
         await owner.broker.delete(results(MODEL))

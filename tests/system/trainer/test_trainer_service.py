@@ -36,7 +36,6 @@ from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.policy_publishing import KEEP_POLICIES
 from warren_gpu_worker.trainer.supervisor import file_cleanup
 from warren_gpu_worker.trainer.supervisor.file_cleanup import clean_up_files
-from warren_gpu_worker.trainer.supervisor.rank_processes import SpawnRanks
 from warren_gpu_worker.weights import fetch_policy
 from warren_schemas.config import CrossEntropyLoss
 from warren_schemas.envelope import Envelope
@@ -55,7 +54,6 @@ async def test_twins_and_disorder_change_nothing(
     hub: MemoryHub,
     owner: Owner,
     settings: GpuWorkerSettings,
-    spawn_forked: SpawnRanks,
     base_folder: Path,
     tmp_path: Path,
 ) -> None:
@@ -63,7 +61,7 @@ async def test_twins_and_disorder_change_nothing(
     expected = uninterrupted(base_folder, tmp_path / "other", LORA, ops)
     numbered = list(enumerate(ops, 1))
     shuffled = random.Random(1).sample([*numbered, *numbered], 2 * len(ops))
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
         for op in shuffled:
             await owner.send(1, [op])
@@ -83,7 +81,6 @@ async def test_twins_and_disorder_change_nothing(
 async def test_eight_models_at_once_equal_eight_alone(
     hub: MemoryHub,
     settings: GpuWorkerSettings,
-    spawn_forked: SpawnRanks,
     base_folder: Path,
     tmp_path: Path,
 ) -> None:
@@ -99,7 +96,7 @@ async def test_eight_models_at_once_equal_eight_alone(
             return policy_of((await one.apply(1, ops))[-1])
 
     async with (
-        serving(hub.client("worker"), settings, spawn_ranks=spawn_forked),
+        serving(hub.client("worker"), settings),
         asyncio.TaskGroup() as tasks,
     ):
         training = [tasks.create_task(train_one(spec)) for spec in specs]
@@ -112,10 +109,10 @@ async def test_eight_models_at_once_equal_eight_alone(
 
 
 async def test_what_is_malformed_goes_to_the_dead_and_holds_nobody_up(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, spawn_forked: SpawnRanks
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
     broker = owner.broker
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.open(FULL, epoch=1)
         for queue in (trainer(WORKER), train(MODEL, 1)):
             await broker.declare(queue)
@@ -135,13 +132,12 @@ async def test_policies_are_announced_and_only_the_newest_are_kept(
     hub: MemoryHub,
     owner: Owner,
     settings: GpuWorkerSettings,
-    spawn_forked: SpawnRanks,
     base_folder: Path,
 ) -> None:
     n_versions = KEEP_POLICIES + 3
     window = [forward_backward(random_batch(1, (3, 4))), optim_step(), PublishPolicy()]
     ops: list[OpBody] = [PublishPolicy(), *window * n_versions, PublishPolicy()]
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
         outcomes = await owner.apply(1, ops)
         await owner.until(lambda: len(owner.policies) == n_versions + 2)
@@ -182,11 +178,10 @@ async def test_a_deleted_model_s_files_go(
     hub: MemoryHub,
     owner: Owner,
     settings: GpuWorkerSettings,
-    spawn_forked: SpawnRanks,
     deletions: asyncio.Semaphore,
 ) -> None:
     folder = Path(settings.checkpoint_url) / MODEL
-    async with serving(hub.client("worker"), settings, spawn_ranks=spawn_forked):
+    async with serving(hub.client("worker"), settings):
         await owner.open(LORA, epoch=1)
         await owner.apply(1, [PublishPolicy(), END])
         assert {path.name for path in folder.iterdir()} == {"policies", "states"}

@@ -5,16 +5,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.support.forked_models import spawn_ranks
 from tests.support.slow_disk import VARIABLE, Disk
 from tests.support.trainer import FULL, done
 from tests.support.trainer_owner import Owner, serving
 
 from warren_broker.memory.hub import MemoryHub
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 from warren_schemas.training import SaveState
 
-SPAWN_SLOW = partial(RankProcesses.spawn, module="tests.support.slow_disk")
+SPAWN_SLOW = partial(spawn_ranks, module="tests.support.slow_disk")
 HANG_S = 10.0
 ONE_STEP_S = 15.0
 """More than `HANG_S`, and on top of it less than `PATIENT_S`."""

@@ -15,7 +15,6 @@ from tests.support.seeing_models import seeing_model
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings
-from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_schemas.operator_policy import TRUSTING
 
 __all__ = ["seeing_model"]
@@ -50,10 +49,7 @@ async def test_an_evaluation_has_a_row_for_each_type_though_a_phone_is_killed(
         gpu.model_copy(update={"engine": "transformers"}),
     )
 
-    async def sampler(broker: Broker) -> None:
-        await serve_sampler(broker, site.gpu)
-
-    async with phones(2) as servers, site.running(sampler, env_worker) as client:
+    async with phones(2) as servers, site.running(site.sampler, env_worker) as client:
         of = config(servers, task_types=list(TYPES), patience_s=60.0)
         evaluation = await client.evaluate(
             {
