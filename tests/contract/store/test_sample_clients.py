@@ -1,6 +1,7 @@
 """Clients of samples, in the store that gateways share: those that are gone are known, and no others are taken for it."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from typing import TypeVar
 
 import pytest
 from sqlmodel import Session
@@ -12,8 +13,21 @@ from warren_gateway.tinker.creating import IDLE_S
 from warren_gateway.tinker.samples.clients import SampleClients
 from warren_gateway.tinker.samples.rows import HELD_S, SampleRows
 
+T = TypeVar("T")
 SAMPLER = "session_1:sample:0"
 NAME = f"{SAMPLER}:7"
+
+
+class AwayOnce(Store):
+    """It is away the first time that something is to be written."""
+
+    has_been_away = False
+
+    async def transact(self, work: Callable[[Session], T]) -> T:
+        if not self.has_been_away:
+            self.has_been_away = True
+            raise StoreUnavailable("it is away")
+        return await super().transact(work)
 
 
 @pytest.fixture
@@ -63,18 +77,16 @@ async def test_who_asks_or_polls_is_there(store: Store) -> None:
 
 
 async def test_who_is_heard_while_the_store_is_away_is_written_down_once_it_is_back(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, any_store_url: str
 ) -> None:
-    async def away(_work: object) -> None:
-        raise StoreUnavailable("it is away")
-
-    clients = SampleClients(store, clock := Clock())
-    clients.heard(SAMPLER)
-    with monkeypatch.context() as broken, pytest.raises(StoreUnavailable):
-        broken.setattr(store, "transact", away)
-        await clients.note()
-    await clients.note()
-    assert await looked(clients, clock, IDLE_S) == []
+    once = await AwayOnce.open(any_store_url)
+    hearing, clock = SampleClients(once), Clock()
+    hearing.heard(SAMPLER)
+    with pytest.raises(StoreUnavailable):
+        await hearing.note()
+    await hearing.note()
+    await once.close()
+    assert await looked(SampleClients(store, clock), clock, IDLE_S) == []
 
 
 async def test_who_is_heard_while_silent_ones_are_looked_for_is_there(store: Store) -> None:
