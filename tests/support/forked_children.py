@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -29,10 +30,12 @@ class Zygote:
 
     def __init__(self, *modules: str) -> None:
         self._modules = modules
+        self._starting = threading.Lock()
 
     def start(self) -> None:
-        """For whoever can't have the event loop stand still in a test."""
-        assert self._orders.fileno() >= 0
+        """For whoever can't have the event loop stand still in a test: in a thread, from several at once, too."""
+        with self._starting:
+            assert self._orders.fileno() >= 0
 
     @cached_property
     def _orders(self) -> socket.socket:

@@ -191,6 +191,7 @@ async def test_duplicates_are_harmless(stage: Stage) -> None:
 @shared
 async def test_a_child_killed_in_the_middle_costs_no_answer(stage: Stage) -> None:
     before, acting = forks_running("sampler.child"), policy()
+    assert before
     turns = [first_turn(acting, sampling=LONG) for _ in range(200)]
     await stage.side.send(turns)
     steps = await stage.side.steps(10)
