@@ -140,7 +140,7 @@ class Proxy:
 
     def _answer(self, body: bytes) -> Any:
         if self._is_endless:
-            listed = {"tools": [], "nextCursor": "more"}
+            listed: dict[str, Any] = {"tools": [], "nextCursor": "more"}
             return responses.JSONResponse(
                 {"jsonrpc": "2.0", "id": json.loads(body)["id"], "result": listed}
             )
