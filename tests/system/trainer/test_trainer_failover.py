@@ -132,15 +132,14 @@ async def test_a_child_that_loses_its_device_is_replaced(
         assert done(after[1]).version == 1
 
 
-@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=THOROUGH)])
 async def test_a_child_without_memory_for_an_op_comes_back_with_smaller_passes(
-    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings, devices: int
+    hub: MemoryHub, owner: Owner, settings: GpuWorkerSettings
 ) -> None:
-    """Where half a gradient is there, and where another rank waits. What can't be cut fails on its own."""
+    """Where half a gradient is there; `test_trainer_ranks` has it where another rank waits. What can't be cut fails on its own."""
     spawning = partial(spawn_ranks, module="tests.support.small_trainer_child")
     fine, large = forward_backward(random_batch(1)), forward_backward(random_batch(2, [30] * 3))
     long = forward_backward(random_batch(3, [99]))
-    changes = {"devices": devices, "pack_sequences": False, "device": "cpu"}
+    changes = {"pack_sequences": False}
     async with serving(
         hub.client("worker"), settings.model_copy(update=changes), spawn_ranks=spawning
     ):
