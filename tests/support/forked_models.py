@@ -5,9 +5,10 @@ a process of tests, as long as that lives.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
+from types import CoroutineType
+from typing import Any, ParamSpec
 
 from tests.support.forked_children import Zygote
 
@@ -15,6 +16,7 @@ from warren_broker.worker.child import Child
 from warren_gpu_worker.sampler.supervisor.child_process import SamplerProcess
 from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses
 
+P = ParamSpec("P")
 _ZYGOTE = Zygote(
     "warren_gpu_worker.sampler.child.main",
     "warren_gpu_worker.trainer.child.main",
@@ -24,27 +26,18 @@ _ZYGOTE = Zygote(
 )
 
 
-async def spawn_child(
-    name: str,
-    module: str,
-    arguments: Sequence[str] = (),
-    *,
-    n_threads: int = 1,
-    environment: Mapping[str, str] | None = None,
-    log_path: Path | None = None,
-) -> Child:
-    """In place of `Child.spawn`. The event loop goes on while the zygote starts."""
-    await asyncio.to_thread(_ZYGOTE.start)
-    return await Child.spawn(
-        name,
-        module,
-        arguments,
-        n_threads=n_threads,
-        environment=environment,
-        log_path=log_path,
-        execute=_ZYGOTE.execute,
-    )
+def _once_started(
+    spawn: "Callable[P, CoroutineType[Any, Any, Child]]",
+) -> "Callable[P, CoroutineType[Any, Any, Child]]":
+    """The event loop goes on while the zygote starts."""
+
+    async def spawned(*args: P.args, **kwargs: P.kwargs) -> Child:
+        await asyncio.to_thread(_ZYGOTE.start)
+        return await spawn(*args, **kwargs)
+
+    return spawned
 
 
+spawn_child = _once_started(partial(Child.spawn, execute=_ZYGOTE.execute))
 spawn_ranks = partial(RankProcesses.spawn, spawn_child=spawn_child)
 make_sampler_process = partial(SamplerProcess, spawn_child=spawn_child)
