@@ -4,7 +4,7 @@ A few long columns instead of many short arrays make a message of 64 small items
 read and check as one large item. A column starts on a multiple of 8 bytes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, get_args
 
 import numpy as np
@@ -19,16 +19,14 @@ from warren_schemas.fields.arrays import (
     Mask,
     MaskSizes,
     Places,
-    Rules,
     TokenIds,
     Versions,
     Weights,
 )
-from warren_schemas.fields.one_span import AlignedColumns
+from warren_schemas.fields.one_span import LAYOUTS, AlignedColumns, Layout
 
 ALIGNMENT = 8
-_OF = "."
-"""Between a field and its array, in the name of a column that shares its spans."""
+PADDINGS = [bytes(n) for n in range(ALIGNMENT)]
 
 RULES: dict[str, ArrayRule] = {
     rule.name: rule
@@ -43,7 +41,8 @@ class ColumnError(ValueError):
 
 
 ColumnShape = tuple[str, str, str, Annotated[int, Field(ge=0)]]
-"""Field, rule, dtype code (`<i4`, `|u1` or `<f4`) and length of a column."""
+"""Field, rule, dtype code (`<i4`, `|u1` or `<f4`) and length of a column; of columns that share spans the layout's
+name and code."""
 
 
 class ColumnWriter:
@@ -68,12 +67,12 @@ class ColumnWriter:
         return found
 
     def add_together(
-        self, field: str, rules: Rules, arrays: Mapping[str, NDArray[Any]]
+        self, field: str, layout: Layout, arrays: Mapping[str, NDArray[Any]]
     ) -> list[int]:
         """Put arrays of one length at the ends of their columns; the span stands for all of them in the item."""
         columns = self._aligned.get(field)
         if columns is None:
-            columns = self._aligned[field] = _GrowingColumns(rules)
+            columns = self._aligned[field] = _GrowingColumns(layout)
         return columns.add(arrays)
 
     def add(self, field: str, rule: ArrayRule, array: NDArray[Any]) -> list[int]:
@@ -86,91 +85,100 @@ class ColumnWriter:
         column.length = stop = start + array.size
         return [start, stop]
 
-    def columns(self) -> "dict[str, _GrowingColumn]":
-        """By the names that they have in the message. Raises `ColumnError` where those of one field differ in length."""
-        found = dict(self._columns)
+    def written(self) -> tuple[list[ColumnShape], list[Any]]:
+        """The shapes of all columns and what holds their bytes. Raises `ColumnError` where those of one field differ in length."""
+        shapes: list[ColumnShape] = []
+        parts: list[Any] = []
+        for field, column in self._columns.items():
+            rule, length = column.rule, column.length
+            shapes.append((field, rule.name, rule.code, length))
+            parts += column.parts
+            parts.append(PADDINGS[-length * rule.itemsize % ALIGNMENT])
         for field, columns in self._aligned.items():
-            found.update((f"{field}{_OF}{name}", column) for name, column in columns.apart())
-        return found
+            layout, length = columns.layout, columns.length
+            shapes.append((field, layout.name, layout.code, length))
+            for name, rule in layout.rules:
+                parts += columns.of(name)
+                parts.append(PADDINGS[-length * rule.itemsize % ALIGNMENT])
+        return shapes, parts
 
 
 class _GrowingColumn:
+    __slots__ = ("length", "parts", "rule")
+
     def __init__(self, rule: ArrayRule) -> None:
         self.rule = rule
         self.parts: list[NDArray[Any]] = []
         self.length = 0
 
-    def padded(self) -> list[Any]:
-        return [*self.parts, bytes(-self.length * self.rule.itemsize % ALIGNMENT)]
-
 
 class _GrowingColumns:
     """Those of one field; they share its spans."""
 
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._first = rules[0][0]
+    __slots__ = ("_first", "_parts", "_sizes", "layout", "length")
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._first = layout.rules[0][0]
         self._parts: list[Mapping[str, NDArray[Any]]] = []
         self._sizes: list[int] = []
-        self._length = 0
+        self.length = 0
 
     def add(self, arrays: Mapping[str, NDArray[Any]]) -> list[int]:
         size = arrays[self._first].size
         self._parts.append(arrays)
         self._sizes.append(size)
-        start = self._length
-        self._length = stop = start + size
+        start = self.length
+        self.length = stop = start + size
         return [start, stop]
 
-    def apart(self) -> Iterator[tuple[str, _GrowingColumn]]:
-        """Each of them. Raises `ColumnError` where the arrays of a part differ in length."""
-        for name, rule in self._rules:
-            column = _GrowingColumn(rule)
-            column.parts = [arrays[name] for arrays in self._parts]
-            column.length = self._length
-            if [part.size for part in column.parts] != self._sizes:
-                raise ColumnError(f"arrays differ in length: {name} and {self._first}")
-            yield name, column
+    def of(self, name: str) -> list[NDArray[Any]]:
+        """The parts of one of them. Raises `ColumnError` where they differ in length from those of the first."""
+        parts = [arrays[name] for arrays in self._parts]
+        if [part.size for part in parts] != self._sizes:
+            raise ColumnError(f"arrays differ in length: {name} and {self._first}")
+        return parts
 
 
-def read_columns(body: bytes, offset: int, shapes: list[ColumnShape]) -> dict[str, Column]:
+Columns = dict[str, Column | AlignedColumns]
+"""Those of a message, by field."""
+
+
+def read_columns(body: bytes, offset: int, shapes: list[ColumnShape]) -> Columns:
     """The columns of a message, which must fill `body` from `offset` to its end exactly.
 
     Raises `ColumnError` where they don't. The arrays are views: they keep `body` in memory.
     """
-    columns: dict[str, Column] = {}
+    columns: Columns = {}
     for field, name, code, length in shapes:
-        rule = RULES.get(name)
-        if rule is None or rule.code != code or field in columns:
+        known = RULES.get(name) or LAYOUTS.get(name)
+        if known is None or known.code != code or field in columns:
             raise ColumnError(f"column {field!r} of {name} {code} is unknown, or there twice")
-        n_bytes = length * rule.itemsize
-        if offset + n_bytes > len(body):
-            raise ColumnError(f"the message ends before column {field} does")
-        array = np.frombuffer(body, rule.dtype, length, offset)
-        columns[field] = (rule, array, rule.is_kept(array))
-        offset += n_bytes + (-n_bytes % ALIGNMENT)
+        if isinstance(known, ArrayRule):
+            columns[field], offset = _read(body, offset, field, known, length)
+        else:
+            columns[field], offset = _read_together(body, offset, field, known, length)
     if offset != len(body):
         raise ColumnError(f"the message should have {offset} bytes and has {len(body)}")
     return columns
 
 
-def aligned(columns: dict[str, Column]) -> dict[str, AlignedColumns]:
-    """By field, the columns that share spans. Raises `ColumnError` where those of a field differ in length."""
-    fields: dict[str, dict[str, Column]] = {}
-    for name, column in columns.items():
-        field, of, array = name.partition(_OF)
-        if of:
-            fields.setdefault(field, {})[array] = column
-    return {field: _aligned(field, parts) for field, parts in fields.items()}
+def _read(body: bytes, offset: int, field: str, rule: ArrayRule, length: int) -> tuple[Column, int]:
+    """A column, and where the next one starts."""
+    n_bytes = length * rule.itemsize
+    if offset + n_bytes > len(body):
+        raise ColumnError(f"the message ends before column {field} does")
+    array = np.frombuffer(body, rule.dtype, length, offset)
+    return (rule, array, rule.is_kept(array)), offset + n_bytes + (-n_bytes % ALIGNMENT)
 
 
-def _aligned(field: str, columns: dict[str, Column]) -> AlignedColumns:
-    lengths = {array.size for _, array, _ in columns.values()}
-    if len(lengths) != 1:
-        raise ColumnError(f"the columns of {field} differ in length")
-    return AlignedColumns(
-        [(name, rule) for name, (rule, _, _) in columns.items()],
-        {name: array for name, (_, array, _) in columns.items()},
-        lengths.pop(),
-        are_kept=all(is_kept for _, _, is_kept in columns.values()),
-    )
+def _read_together(
+    body: bytes, offset: int, field: str, layout: Layout, length: int
+) -> tuple[AlignedColumns, int]:
+    """The columns of one field, and where the next one starts."""
+    columns = AlignedColumns(layout, {}, length, are_kept=True)
+    for name, rule in layout.rules:
+        (_, array, is_kept), offset = _read(body, offset, field, rule, length)
+        columns.arrays[name] = array
+        columns.are_kept = columns.are_kept and is_kept
+    return columns, offset

@@ -3,7 +3,7 @@
 4 bytes   magic `WRN1`
 4 bytes   length of the header, u32 little-endian
 4 bytes   length of the items, u32 little-endian
-header    JSON {"kind", "version", "columns": [[field, rule, dtype, length], ...], "texts": [...]}
+header    JSON {"kind", "version", "columns": [[field, rule or layout, dtypes, length], ...], "texts": [...]}
 items     JSON list; an array is a span of its column, as in "ids_N": [0, 128], arrays of one length share
           a span, as in "tokens": [0, 128] (see `one_span`), a spec is the number of its text, and a list
           that grows the numbers of its texts, as in "messages": {"texts": [1, 2]}
@@ -22,15 +22,14 @@ from typing_extensions import TypedDict
 
 from warren_schemas.codec.columns import (
     ALIGNMENT,
-    Column,
+    PADDINGS,
     ColumnError,
+    Columns,
     ColumnShape,
     ColumnWriter,
-    aligned,
     read_columns,
 )
 from warren_schemas.fields.message_texts import TEXTS
-from warren_schemas.fields.one_span import AlignedColumns
 from warren_schemas.text.explain import explain
 
 MAGIC = b"WRN1"
@@ -61,29 +60,25 @@ _HEADER_VALIDATOR = TypeAdapter(_Header).validator
 class Frame(NamedTuple):
     kind: Kind
     items: bytes
-    columns: dict[str, Column]
-    aligned: dict[str, AlignedColumns]
+    columns: Columns
     texts: list[bytes]
 
     @property
     def context(self) -> dict[str, object]:
         """What fields look for by their names while they are validated."""
-        return {**self.columns, **self.aligned, TEXTS: self.texts}
+        return {**self.columns, TEXTS: self.texts}
 
 
 def write(kind: Kind, items: bytes, writer: ColumnWriter) -> bytes:
     texts = writer.texts
     try:
-        columns = writer.columns()
+        columns, parts = writer.written()
     except ColumnError as error:
         raise WireError(str(error)) from error
-    shapes = [(name, c.rule.name, c.rule.code, c.length) for name, c in columns.items()]
     sizes = [len(text) for text in texts]
-    shape = {"kind": kind[0], "version": kind[1], "columns": shapes, "texts": sizes}
-    header = orjson.dumps(shape)
+    header = orjson.dumps(_Header(kind=kind[0], version=kind[1], columns=columns, texts=sizes))
     prefix = _PREFIX.pack(MAGIC, len(header), len(items))
-    padding = b"\0" * (-(len(prefix) + len(header) + len(items) + sum(sizes)) % ALIGNMENT)
-    parts = [part for column in columns.values() for part in column.padded()]
+    padding = PADDINGS[-(len(prefix) + len(header) + len(items) + sum(sizes)) % ALIGNMENT]
     body = b"".join([prefix, header, items, *texts, padding, *parts])
     if len(body) > MAX_MESSAGE_BYTES:
         raise WireError(f"a message of {len(body)} bytes is over {MAX_MESSAGE_BYTES}")
@@ -108,10 +103,9 @@ def read(body: bytes, known: Container[Kind]) -> Frame:
     texts, end = _read_texts(body, texts_at, header["texts"])
     try:
         columns = read_columns(body, end + (-end % ALIGNMENT), header["columns"])
-        spans = aligned(columns)
     except ColumnError as error:
         raise WireError(str(error)) from error
-    return Frame(kind, body[items_at:texts_at], columns, spans, texts)
+    return Frame(kind, body[items_at:texts_at], columns, texts)
 
 
 def _read_texts(body: bytes, start: int, sizes: list[int]) -> tuple[list[bytes], int]:

@@ -8,22 +8,21 @@ itself, with item and field, and its neighbours are still delivered. Nothing but
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import GenericAlias
-from typing import NamedTuple, TypeGuard, cast
+from typing import TypeGuard, cast
 
 import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from warren_schemas import control, episode, events, group_scoring, training
 from warren_schemas.codec.columns import ColumnWriter
 from warren_schemas.codec.frame import SPEC, Frame, Kind, WireError, read, write
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeSpec, Generate, Step
-from warren_schemas.fields.arrays import Rules, array_fields
-from warren_schemas.fields.growing_lists import MAX_SHORT, GrowsInMessages, growing_fields
+from warren_schemas.fields.apart import apart_of
+from warren_schemas.fields.growing_lists import MAX_SHORT
 from warren_schemas.fields.message_texts import TEXTS
-from warren_schemas.fields.one_span import SpanField, one_span_fields
+from warren_schemas.fields.one_span import AlignedColumns
 from warren_schemas.fields.spec_texts import text_of
 from warren_schemas.text.explain import explain
 
@@ -164,22 +163,22 @@ def _is_number(value: object, n_texts: int) -> TypeGuard[int]:
 def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
     comes_back = isinstance(items[0], Generate | Step)
 
-    def plain(value: object) -> object:
-        apart = _apart(type(value))
+    def plain(value: BaseModel) -> object:
+        kind = type(value)
+        if kind is EpisodeSpec:  # an `isinstance` of models costs as much as all the rest
+            return writer.add_shared_text(text_of(value))
+        apart = apart_of(kind)
         if apart is None:
             return value.__dict__
-        if isinstance(value, EpisodeSpec):
-            return writer.add_shared_text(text_of(value))
-        fields = dict(value.__dict__)
+        fields = apart.without_defaults(value)
         for name, rule in apart.arrays:
-            if fields[name] is not None:
-                fields[name] = writer.add(name, rule, fields[name])
-        for name, rules, others in apart.spans:
-            told = fields[name].__dict__
-            if all(told[other] is None for other in others):
-                fields[name] = writer.add_together(name, rules, told)
+            if (array := fields.get(name)) is not None:
+                fields[name] = writer.add(name, rule, array)
+        for name, layout in apart.spans:
+            if name in fields and layout.tells_all(arrays := fields[name].__dict__):
+                fields[name] = writer.add_together(name, layout, arrays)
         for name, mark in apart.lists:
-            if len(entries := fields[name]) > MAX_SHORT:
+            if name in fields and len(entries := fields[name]) > MAX_SHORT:
                 texts = mark.texts(value, entries, comes_back=comes_back)
                 fields[name] = {TEXTS: [writer.add_text(text) for text in texts]}
         return fields
@@ -188,21 +187,6 @@ def _to_json(items: Sequence[Item], writer: ColumnWriter) -> bytes:
         return orjson.dumps(items, default=plain)
     except orjson.JSONEncodeError as error:
         raise WireError(str(error.__cause__ or error)) from error
-
-
-class _Apart(NamedTuple):
-    """What of a kind of model stands apart from its JSON."""
-
-    arrays: Rules
-    spans: list[SpanField]
-    lists: list[tuple[str, GrowsInMessages]]
-
-
-@cache
-def _apart(kind: type[object]) -> _Apart | None:
-    """None where nothing does. Raises `TypeError` for what is no model."""
-    apart = _Apart(array_fields(kind), one_span_fields(kind), growing_fields(kind))
-    return apart if any(apart) or kind is EpisodeSpec else None
 
 
 def _require_count(n: int) -> None:
@@ -257,11 +241,7 @@ def _move(value: object, frame: Frame, writer: ColumnWriter) -> object:
     for key, part in moved.items():
         match part:
             case [int(start), int(stop)] if key in frame.columns:
-                rule, array, _ = frame.columns[key]
-                moved[key] = writer.add(key, rule, array[start:stop])
-            case [int(start), int(stop)] if key in frame.aligned:
-                columns = frame.aligned[key]
-                moved[key] = writer.add_together(key, columns.rules, columns.cut(start, stop))
+                moved[key] = _moved_span(key, slice(start, stop), frame, writer)
             case number if key == SPEC and _is_number(number, len(frame.texts)):
                 moved[key] = writer.add_shared_text(frame.texts[number])
             case _ if key == TEXTS:
@@ -269,6 +249,14 @@ def _move(value: object, frame: Frame, writer: ColumnWriter) -> object:
             case _:
                 moved[key] = _move(part, frame, writer)
     return moved
+
+
+def _moved_span(field: str, span: slice, frame: Frame, writer: ColumnWriter) -> list[int]:
+    columns = frame.columns[field]
+    if isinstance(columns, AlignedColumns):
+        return writer.add_together(field, columns.layout, columns.cut(span.start, span.stop))
+    rule, array, _ = columns
+    return writer.add(field, rule, array[span])
 
 
 def _moved_text(number: object, frame: Frame, writer: ColumnWriter) -> object:

@@ -29,6 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from warren_schemas.fields.message_texts import TEXTS, text_at
+from warren_schemas.fields.told import told
 
 MAX_REMEMBERED = 2048
 MAX_REMEMBERED_BYTES = 32 * 1024 * 1024
@@ -153,30 +154,7 @@ def joined(first: bytes, second: bytes) -> bytes:
 
 
 def _json(entries: Entries) -> bytes:
-    return orjson.dumps(entries, default=_told) if entries else _NONE
-
-
-def _told(model: BaseModel) -> dict[str, Any]:
-    """What a model says beyond its defaults."""
-    required, optional = _fields(type(model))
-    values = model.__dict__
-    told = {name: values[name] for name in required}
-    for name, default in optional:
-        if (value := values[name]) != default:
-            told[name] = value
-    return told
-
-
-@cache
-def _fields(kind: type[BaseModel]) -> tuple[list[str], list[tuple[str, Any]]]:
-    """Those without a default, and those with one."""
-    fields = kind.model_fields
-    optional = [
-        (name, info.get_default(call_default_factory=True, validated_data={}))
-        for name, info in fields.items()
-        if not info.is_required()
-    ]
-    return [name for name, info in fields.items() if info.is_required()], optional
+    return orjson.dumps(entries, default=told) if entries else _NONE
 
 
 def _read(source: Any, texts: Sequence[bytes]) -> Entries:

@@ -1,7 +1,7 @@
 """Models of arrays that have one length: in a message they share one span.
 
-Their arrays lie in columns of their own, named after the field and the array (`tokens.ids_T`), and the field holds
-the span of all of them: `"tokens": [0, 128]`. So four arrays cost little more than one. A model of which anything
+Their arrays lie in columns, one after another in the order of the model, under one entry of the header, and the field
+holds the span of all of them: `"tokens": [0, 128]`. So four arrays cost little more than one. A model of which anything
 else is set, such as a sampling mask, is written whole.
 
 Invariant: the columns of a field have one length, so what a span cuts from them is aligned.
@@ -19,11 +19,49 @@ from pydantic_core import CoreSchema, core_schema
 from warren_schemas.fields.arrays import Rules, array_fields
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Layout:
+    """The columns of a kind of model."""
+
+    name: str
+    """Of the model."""
+    code: str
+    """The codes of the dtypes, one after another, as in `<i4|u1<f4<i4`."""
+    rules: Rules
+    others: list[str]
+    """What the model may say beside its arrays; where it does, it is written whole."""
+
+    def tells_all(self, values: dict[str, Any]) -> bool:
+        """Whether nothing beside the arrays is said; a generator would cost as much as the arrays."""
+        for name in self.others:  # noqa: SIM110
+            if values[name] is not None:
+                return False
+        return True
+
+
+LAYOUTS: dict[str, Layout] = {}
+"""Of every model that is marked by `OneSpan`, by name. Written by `layout_of` alone."""
+
+
+@cache
+def layout_of(model: type[BaseModel]) -> Layout:
+    """Raises `TypeError` where a field beside the arrays has no default of None, or another model has the name."""
+    rules = array_fields(model)
+    others = {n: info for n, info in model.model_fields.items() if n not in dict(rules)}
+    if any(info.is_required() or info.default is not None for info in others.values()):
+        raise TypeError(f"{model.__name__} has more than arrays: a span does not tell all of it")
+    code = "".join(rule.code for _, rule in rules)
+    layout = Layout(model.__name__, code, rules, list(others))
+    if LAYOUTS.setdefault(layout.name, layout) is not layout:
+        raise TypeError(f"two models of arrays have the name {layout.name}")
+    return layout
+
+
 @dataclass(slots=True)
 class AlignedColumns:
     """The columns of one field in one message."""
 
-    rules: Rules
+    layout: Layout
     arrays: dict[str, NDArray[Any]]
     length: int
     are_kept: bool
@@ -33,23 +71,18 @@ class AlignedColumns:
         """The part of each."""
         return {name: array[start:stop] for name, array in self.arrays.items()}
 
-    def require_rules(self, rules: Rules) -> None:
-        """Raise `ValueError` unless these are the columns' own; then they are, and need not be compared again."""
-        if self.rules != rules:
-            raise ValueError(f"not the span of columns of {', '.join(name for name, _ in rules)}")
-        self.rules = rules
-
 
 Made = tuple[dict[str, Any], None, set[str]]
 """What pydantic makes a model of: its fields, no others, and the names of those that were set."""
-_NONE = AlignedColumns([], {}, 0, are_kept=True)
 
 
-def _columns(info: ValidationInfo) -> AlignedColumns:
+def _columns(layout: Layout, info: ValidationInfo) -> AlignedColumns:
     """Outside of messages there are none."""
     context: dict[str | None, object] = info.context or {}
     columns = context.get(info.field_name)
-    return columns if isinstance(columns, AlignedColumns) else _NONE
+    if isinstance(columns, AlignedColumns) and columns.layout is layout:
+        return columns
+    raise ValueError(f"not the span of columns of {layout.name}")
 
 
 def _require(parts: dict[str, NDArray[Any]], rules: Rules) -> None:
@@ -66,20 +99,18 @@ class OneSpan:
     def __get_pydantic_core_schema__(
         self, source: type[BaseModel], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        rules, others = array_fields(source), dict.fromkeys(fields_beside_arrays(source))
-        names = {name for name, _ in rules}
+        layout = layout_of(source)
+        names, others = {name for name, _ in layout.rules}, dict.fromkeys(layout.others)
 
         def model_at(span: tuple[int, int], info: ValidationInfo) -> Made:
-            columns = _columns(info)
-            if columns.rules is not rules:
-                columns.require_rules(rules)
+            columns = _columns(layout, info)
             start, stop = span
             if not 0 <= start <= stop <= columns.length:
                 raise ValueError(f"{start}:{stop} is no span of {columns.length} entries")
             parts = columns.cut(start, stop)
             if not columns.are_kept:
-                _require(parts, rules)
-            return {**parts, **others}, None, names.copy()
+                _require(parts, layout.rules)
+            return parts | others, None, names.copy()
 
         whole = handler(source)
         number = core_schema.int_schema(strict=True)
@@ -99,20 +130,9 @@ class OneSpan:
         return handler(cast("core_schema.JsonOrPythonSchema", schema)["python_schema"])
 
 
-def fields_beside_arrays(model: type[BaseModel]) -> list[str]:
-    """Raises `TypeError` where one of them has no default of None: a span would not tell it."""
-    arrays = dict(array_fields(model))
-    others = {name: info for name, info in model.model_fields.items() if name not in arrays}
-    if any(info.is_required() or info.default is not None for info in others.values()):
-        raise TypeError(f"{model.__name__} has more than arrays: a span does not tell all of it")
-    return list(others)
-
-
 class SpanField(NamedTuple):
     name: str
-    rules: Rules
-    others: list[str]
-    """What its model may say beside the arrays; where it does, it is written whole."""
+    layout: Layout
 
 
 @cache
@@ -121,7 +141,7 @@ def one_span_fields(model: type[object]) -> list[SpanField]:
     if not issubclass(model, BaseModel):
         return []
     return [
-        SpanField(name, array_fields(info.annotation), fields_beside_arrays(info.annotation))
+        SpanField(name, layout_of(info.annotation))
         for name, info in model.model_fields.items()
         if any(isinstance(mark, OneSpan) for mark in info.metadata)
         and isinstance(info.annotation, type)

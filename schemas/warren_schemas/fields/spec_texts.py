@@ -1,15 +1,13 @@
 """Specs in messages: each text once, checked once.
 
-A spec is the same in all messages of its episode. So a message carries it as a text of its own, an
-item holds the number of that text, and both ends remember what they have written or read: from an
-episode's second message on a spec costs a look into a table.
+A spec is the same in all messages of its episode. So a message carries it as a text of its own, which
+tells what differs from the defaults, an item holds the number of that text, and both ends remember what
+they have written or read: from an episode's second message on a spec costs a look into a table.
 
 Invariant: the same text is the same spec. Nobody writes into a spec, or into what it holds.
 """
 
 from collections import OrderedDict
-from functools import partial
-from operator import attrgetter
 from typing import Generic, TypeVar, cast
 
 import orjson
@@ -18,6 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from warren_schemas.fields.message_texts import text_at
+from warren_schemas.fields.told import told
 
 MAX_REMEMBERED = 4096
 MAX_REMEMBERED_BYTES = 4096
@@ -39,15 +38,14 @@ class _Memory(OrderedDict[KeyT, ValueT], Generic[KeyT, ValueT]):
 _read: _Memory[tuple[type[BaseModel], bytes], BaseModel] = _Memory()
 _written: _Memory[int, tuple[BaseModel, bytes]] = _Memory()
 """By the identity of the spec, which is kept alive here so that it stays its own."""
-_plain = partial(orjson.dumps, default=attrgetter("__dict__"))
 
 
 def text_of(spec: BaseModel) -> bytes:
-    """The spec as JSON."""
+    """The spec as JSON, without what is at its default."""
     found = _written.get(id(spec))
     if found is not None:
         return found[1]
-    text = _plain(spec)
+    text = orjson.dumps(spec, default=told)
     if len(text) <= MAX_REMEMBERED_BYTES:
         _written.learn(id(spec), (spec, text))
     return text

@@ -133,12 +133,7 @@ def test_a_column_holds_the_arrays_of_all_items_and_starts_on_8_bytes() -> None:
     assert magic == b"WRN1"
     header = json.loads(body[12 : 12 + n_header])
     items = json.loads(body[12 + n_header : 12 + n_header + n_items])
-    assert header["columns"] == [
-        ["tokens.ids_T", "token_ids", "<i4", 8],
-        ["tokens.mask_T", "mask", "|u1", 8],
-        ["tokens.logprobs_T", "logprobs", "<f4", 8],
-        ["tokens.versions_T", "versions", "<i4", 8],
-    ]
+    assert header["columns"] == [["tokens", "Tokens", "<i4|u1<f4<i4", 8]]
     assert [item["transcript"]["tokens"] for item in items] == [[0, 3], [3, 8]]
     start = -(-(12 + n_header + n_items + sum(header["texts"])) // 8) * 8
     assert body[start : start + 32] == np.array([0, 17, 34, 0, 17, 34, 51, 68], "<i4").tobytes()
