@@ -7,7 +7,7 @@ mistake. What the workers that are there don't know is one: it is far more often
 from collections.abc import Iterator, Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator.trainer_lease import able_trainers
+from warren_gateway.coordinator.lease.trainer_lease import able_trainers
 from warren_gateway.coordinator.waiting import (
     Alive,
     missing_environment,

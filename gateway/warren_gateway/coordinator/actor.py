@@ -15,8 +15,9 @@ from functools import partial
 from warren_broker.inbox import follow, receive
 from warren_broker.port import Broker
 from warren_broker.topology import results, train
-from warren_gateway.coordinator import answering, decisions, ending, job, records
+from warren_gateway.coordinator import answering, decisions, ending, records
 from warren_gateway.coordinator.clients import looking, reading
+from warren_gateway.coordinator.lease import job
 from warren_gateway.coordinator.mailbox import ANSWERS, Mail, Mailbox, hand_over
 from warren_gateway.coordinator.notices import log_lines
 from warren_gateway.coordinator.replaying.files import OpenArchive, no_archive
@@ -37,7 +38,6 @@ from warren_gateway.runs.streams import recording, streams_of
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
 from warren_schemas.episode import EpisodeEnded
-from warren_schemas.events import RunState
 from warren_schemas.group_scoring import GroupScored
 from warren_schemas.training import JobTaken
 
@@ -288,7 +288,7 @@ class RunActor:
         state = await self._retrying.read(lambda session: records.load(session, run, time.time()))
         state.epoch = epoch  # of our own lease, so that its loss is noticed
         self._state = state
-        ending.end(state, RunState.FAILED, reason)
+        ending.end(state, ending.failed(reason))
         await self._commit()
 
     async def _clean_up(self) -> None:

@@ -5,12 +5,13 @@ Pure, like `decisions`.
 
 import logging
 
-from warren_gateway.coordinator import ending, trainer_lease
+from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.clients import answers
+from warren_gateway.coordinator.ending import failed
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.rollouts import completed, group_rewards
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_schemas.events import RunState
 from warren_schemas.group_scoring import GroupScored
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
@@ -20,8 +21,8 @@ log = logging.getLogger(__name__)
 def absorb_group(state: CoordinatorState, scored: GroupScored) -> None:
     """An env worker has compared the members of a group; what nobody waits for any more is dropped."""
     group = None if state.is_over else group_rewards.absorb(state, scored)
-    if group is not None and (reason := completed.take_in(state, group)) is not None:
-        ending.end(state, RunState.FAILED, reason)
+    if group is not None:
+        ending.end(state, failed(completed.take_in(state, group)))
 
 
 def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
@@ -47,12 +48,12 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
             return
         checkpointing.note_saved(state, answer)
         if state.is_clients:
-            answers.note(state, answer)
+            ending.end(state, failed(answers.note(state, answer)))
             continue
         steps.note_answer(state, answer)
         if isinstance(answer.outcome, OpFailed):
             reason = f"training op {answer.number}: {answer.outcome.reason}"
-            ending.end(state, RunState.FAILED, reason)
+            ending.end(state, failed(reason))
 
 
 def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
@@ -67,9 +68,8 @@ def _absorb_opening(state: CoordinatorState, result: OpResult) -> None:
     elif result.outcome.elsewhere:
         trainer_lease.declined(state)
     else:
-        ending.end(state, RunState.FAILED, f"the model can't be opened: {result.outcome.reason}")
+        ending.end(state, failed(f"the model can't be opened: {result.outcome.reason}"))
 
 
 def _absorb_going_ahead(state: CoordinatorState, number: int, version: int) -> None:
-    if (reason := trainer_lease.gone_ahead(state, number, version)) is not None:
-        ending.end(state, RunState.FAILED, reason)
+    ending.end(state, failed(trainer_lease.gone_ahead(state, number, version)))

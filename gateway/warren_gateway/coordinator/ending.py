@@ -1,7 +1,12 @@
-"""The end of a run: completed, failed or cancelled; every worker may let go of what it holds."""
+"""The end of a run: completed, failed or cancelled; every worker may let go of what it holds.
+
+Decisions say that a run is to end, and how; what takes in what has come, and `decisions`, end it.
+"""
+
+from typing import NamedTuple
 
 from warren_broker.topology import RUNS
-from warren_gateway.coordinator import trainer_lease
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.notices.outcome import conclude
 from warren_gateway.coordinator.rollouts import completed, failure_limits
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
@@ -11,24 +16,33 @@ from warren_schemas.events import RunOutcome, RunState, StateChanged
 from warren_schemas.http import RunResult
 
 
-def complete(state: CoordinatorState) -> None:
+class End(NamedTuple):
+    """How a run is to end, and why."""
+
+    final: RunState
+    reason: str | None = None
+    outcome: RunOutcome | None = None
+
+
+def failed(reason: str | None) -> End | None:
+    """The end of a run that can't go on for this reason, where there is one."""
+    return None if reason is None else End(RunState.FAILED, reason)
+
+
+def completed_end(state: CoordinatorState) -> End:
     """Nothing is left to do."""
     outcome, remark = conclude(state)
-    end(state, RunState.COMPLETED, remark, outcome)
+    return End(RunState.COMPLETED, remark, outcome)
 
 
-def end(
-    state: CoordinatorState,
-    final: RunState,
-    reason: str | None = None,
-    outcome: RunOutcome | None = None,
-) -> None:
-    """Bring the run to its final state; a run that is over stays as it is."""
-    if state.is_over:
+def end(state: CoordinatorState, how: End | None) -> None:
+    """Bring the run to its final state; a run that is over, or is not to end, stays as it is."""
+    if how is None or state.is_over:
         return
+    final, reason, outcome = how
     if reason is not None:
         reason = reason.replace("\0", "")  # workers' words; PostgreSQL takes no text with a NUL
-    state.enter(final, reason)
+    state.note_state(final, reason)
     completed.abandon(state)
     trainer_lease.give_up(state)
     if state.is_clients:

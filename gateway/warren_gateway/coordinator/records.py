@@ -11,10 +11,10 @@ from sqlmodel import Session, col, select
 
 from warren_broker.port import FromTime
 from warren_broker.topology import train, trainer
-from warren_gateway.coordinator import job, trainer_lease
 from warren_gateway.coordinator.clients import reading
 from warren_gateway.coordinator.clients.source import ByClient
 from warren_gateway.coordinator.learning import op_log
+from warren_gateway.coordinator.lease import job, trainer_lease
 from warren_gateway.coordinator.replaying.files import Archived, Uploaded, n_messages
 from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording, Terms

@@ -7,13 +7,15 @@ weaker one at any time; a pause alone is taken back. A paused run holds neither 
 nor a place in the queue; when it is resumed it queues behind those that were there before.
 """
 
-from warren_gateway.coordinator import ending, trainer_lease, waiting
+from warren_gateway.coordinator import waiting
 from warren_gateway.coordinator.clients import requests
+from warren_gateway.coordinator.ending import End
 from warren_gateway.coordinator.learning import checkpointing, op_log, resuming, steps
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.rollouts import completed, episodes, evaluation
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.stop_request import StopRequest
-from warren_schemas.events import Phase, RunState, StateChanged
+from warren_schemas.events import Phase, RunState
 
 _FINISHING = "its owner ended it early"
 _LEFT = "its client has left"
@@ -25,20 +27,20 @@ _PAUSED = "paused by its owner"
 _RESUMED = "resumed by its owner"
 
 
-def carry_out(state: CoordinatorState) -> None:
-    """Begin with what is wanted now, and do what can be done of it."""
+def carry_out(state: CoordinatorState) -> End | None:
+    """Begin with what is wanted now, and do what can be done of it; how the run ends, if that is done."""
     wanted = state.observed.stop_request or _of_silence(state)
     if state.stopping is StopRequest.PAUSE and wanted is None:
         _resume(state)
     elif wanted is not None and wanted is not state.stopping:
         _begin(state, wanted)
-    match state.stopping:
-        case StopRequest.SAVE_AND_CANCEL | StopRequest.CLIENT_GONE if _is_saved(state):
-            ending.end(state, RunState.CANCELLED, _cancelled_reason(state))
-        case StopRequest.PAUSE if _is_saved(state) and state.run_state is not RunState.PAUSED:
-            _pause(state)
-        case _:
-            pass
+    if not is_still(state) or not _is_saved(state):
+        return None
+    if state.stopping is not StopRequest.PAUSE:
+        return End(RunState.CANCELLED, _cancelled_reason(state))
+    if not is_paused(state):
+        _pause(state)
+    return None
 
 
 def _of_silence(state: CoordinatorState) -> StopRequest | None:
@@ -91,12 +93,12 @@ def advance_to_end(state: CoordinatorState) -> bool:
 def _begin(state: CoordinatorState, wanted: StopRequest) -> None:
     state.stopping = wanted
     if wanted is StopRequest.FINISH:
-        enter(state, RunState.FINISHING, _LEFT if _of_silence(state) else _FINISHING)
+        state.enter(RunState.FINISHING, _LEFT if _of_silence(state) else _FINISHING)
     elif wanted in (StopRequest.SAVE_AND_CANCEL, StopRequest.CLIENT_GONE):
         completed.abandon(state)
         evaluation.drop(state)
         reason = _SAVING if wanted is StopRequest.SAVE_AND_CANCEL else _SAVING_FOR_NOBODY
-        enter(state, RunState.FINISHING, reason)
+        state.enter(RunState.FINISHING, reason)
         checkpointing.checkpoint_if_new(state)
     else:
         episodes.recall(state)
@@ -111,7 +113,7 @@ def _is_saved(state: CoordinatorState) -> bool:
 
 def _pause(state: CoordinatorState) -> None:
     waiting.forget(state)
-    enter(state, RunState.PAUSED, _PAUSED)
+    state.enter(RunState.PAUSED, _PAUSED)
     trainer_lease.withdraw(state)
 
 
@@ -120,7 +122,7 @@ def _resume(state: CoordinatorState) -> None:
     state.stopping = None
     episodes.start_recalled(state.rollouts)
     if is_paused(state):
-        enter(state, RunState.QUEUED, _RESUMED)
+        state.enter(RunState.QUEUED, _RESUMED)
         trainer_lease.queue_again(state)
 
 
@@ -140,10 +142,4 @@ def note_opened(state: CoordinatorState) -> None:
     is_waiting = state.run_state is RunState.STARTING and state.stage.phase is not Phase.OPENING
     is_resumed = state.run_state is RunState.QUEUED and not state.needs_trainer
     if is_resumed or (is_waiting and resuming.is_ready(state.lease, state.learning)):
-        enter(state, RunState.RUNNING)
-
-
-def enter(state: CoordinatorState, run_state: RunState, reason: str | None = None) -> None:
-    """Enter a state, and tell everybody who follows the run."""
-    state.enter(run_state, reason)
-    state.emit(StateChanged(state=run_state, phase=state.stage.phase, reason=reason))
+        state.enter(RunState.RUNNING)

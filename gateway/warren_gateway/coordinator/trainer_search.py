@@ -10,7 +10,8 @@ from functools import partial
 from sqlmodel import Session, col, select
 
 from warren_broker.topology import train
-from warren_gateway.coordinator import busy, job, records, trainer_lease
+from warren_gateway.coordinator import records
+from warren_gateway.coordinator.lease import busy, job, trainer_lease
 from warren_gateway.coordinator.retrying import Retrying
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.observed import TrainedRun

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator import busy, trainer_lease
 from warren_gateway.coordinator.learning import op_log
+from warren_gateway.coordinator.lease import busy, trainer_lease
 from warren_gateway.coordinator.notices import stalled
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.drained import drained_one, every_one, undrain

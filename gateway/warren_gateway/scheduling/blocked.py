@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator.trainer_lease import able_trainers
+from warren_gateway.coordinator.lease.trainer_lease import able_trainers
 from warren_gateway.coordinator.waiting import missing_environment, nobody_offers, nobody_trains
 from warren_gateway.loadable import coming
 from warren_gateway.scheduling.job_records import JobRecord

@@ -1,7 +1,7 @@
 """Workers that are drained: what an admin wants is in the store, and workers are told until they say so.
 
 A drained worker takes nothing new, finishes what it can't give away (turns, episodes), and loses its models: the
-coordinator of each saves it and has another trainer take it (`coordinator.moving`). So it can be stopped without any
+coordinator of each saves it and has another trainer take it (`coordinator.lease.moving`). So it can be stopped without any
 run noticing.
 
 Invariants

@@ -15,7 +15,7 @@ from sqlmodel import Session, SQLModel
 
 from warren_broker.topology import Stream, run_events
 from warren_gateway.advice import Advice
-from warren_gateway.coordinator import busy
+from warren_gateway.coordinator.lease import busy
 from warren_gateway.coordinator.records import runs_of
 from warren_gateway.coordinator.state.observed import TrainedRun
 from warren_gateway.scheduling.job_records import JobRecord

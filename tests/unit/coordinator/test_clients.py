@@ -15,10 +15,11 @@ from tests.support.databases import memory_engine
 from tests.support.factories import make_heartbeat, make_token_batch
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.coordinator import answering, decisions, records, trainer_lease
+from warren_gateway.coordinator import answering, decisions, records
 from warren_gateway.coordinator.clients import reading, requests
 from warren_gateway.coordinator.clients.order import GAP_S
 from warren_gateway.coordinator.clients.requests import MOST_IN_LOG, SAVE_AFTER_S
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.inference.names import point_name

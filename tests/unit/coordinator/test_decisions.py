@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.coordinator.world import config
 
-from warren_gateway.coordinator import answering, decisions, job, trainer_lease
+from warren_gateway.coordinator import answering, decisions
+from warren_gateway.coordinator.lease import job, trainer_lease
 from warren_gateway.coordinator.restoring import restore
 from warren_gateway.coordinator.rollouts.source import Live
 from warren_gateway.coordinator.state.coordinator import CoordinatorState, Progress

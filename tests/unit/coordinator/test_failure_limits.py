@@ -96,7 +96,7 @@ def test_a_failure_counts_once_and_is_told_once_whoever_reads_of_it() -> None:
 
 def test_what_the_store_can_t_take_is_left_out_of_the_reason() -> None:
     world = a_world(failure_rate=0.0)
-    ending.end(world.state, RunState.FAILED, "it\0 broke")
+    ending.end(world.state, ending.failed("it\0 broke"))
 
     change = world.state.take_change()
 

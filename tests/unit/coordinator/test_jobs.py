@@ -4,7 +4,7 @@ import random
 
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import job, trainer_lease
+from warren_gateway.coordinator.lease import job, trainer_lease
 from warren_schemas.control import HeldModel, WorkerRole
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState

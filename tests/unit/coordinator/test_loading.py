@@ -6,8 +6,8 @@ from tests.support.factories import make_heartbeat
 from tests.unit.coordinator.world import World, config
 
 from warren_gateway.coordinator import waiting
-from warren_gateway.coordinator.notices import loading
-from warren_gateway.coordinator.notices.loading import GAP_S
+from warren_gateway.coordinator.lease import loading
+from warren_gateway.coordinator.lease.loading import GAP_S
 from warren_gateway.loadable import LOADED_LATER
 from warren_schemas.control import CannotLoad, Heartbeat, WorkerRole
 from warren_schemas.events import RunState

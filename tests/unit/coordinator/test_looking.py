@@ -12,9 +12,10 @@ from tests.support.databases import memory_engine
 from tests.support.factories import make_token_batch
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.coordinator import decisions, records, trainer_lease
+from warren_gateway.coordinator import decisions, records
 from warren_gateway.coordinator.clients import looking
 from warren_gateway.coordinator.clients.reading import MOST_BODIES
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.mailbox import MOST_REQUESTS, Mailbox
 from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.coordinator.state.coordinator import CoordinatorState

@@ -11,7 +11,8 @@ import pytest
 from sqlmodel import Session, create_engine
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import answering, records, trainer_lease
+from warren_gateway.coordinator import answering, records
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_schemas.events import RunState
 from warren_schemas.training import OpDone, OpFailed, OpResult
 

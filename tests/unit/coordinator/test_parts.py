@@ -11,8 +11,9 @@ from tests.support.factories import make_heartbeat
 from tests.unit.coordinator.world import World, config
 
 from warren_broker.topology import interact
-from warren_gateway.coordinator import decisions, trainer_lease, waiting
+from warren_gateway.coordinator import decisions, waiting
 from warren_gateway.coordinator.learning.batches import MICRO_BATCH_BYTES, Datum, token_batches
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.rollouts.admission import n_groups_wanted
 from warren_gateway.coordinator.state.observed import TrainedRun

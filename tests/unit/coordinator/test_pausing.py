@@ -7,7 +7,8 @@ import pytest
 from tests.unit.coordinator.test_jobs import closed, taken
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import decisions, job, stopping, trainer_lease
+from warren_gateway.coordinator import decisions, stopping
+from warren_gateway.coordinator.lease import job, trainer_lease
 from warren_gateway.stop_request import StopRequest
 from warren_schemas.events import RunState
 from warren_schemas.ids import WorkerId

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlmodel import Session, select
 from tests.unit.coordinator.world import World, config
 
-from warren_gateway.coordinator import trainer_lease
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.position import Position
 from warren_gateway.store.tables import GroupRow
 from warren_schemas.episode import Completed, EpisodePurpose

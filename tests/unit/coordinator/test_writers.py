@@ -16,7 +16,7 @@ WRITERS = {
     "comparison": ("rollouts/group_rewards.py", "state/groups.py"),
     "interruption": ("rollouts/episodes.py",),
     "provenance": ("replaying/",),
-    "lease": ("trainer_lease.py", "notices/loading.py", "job.py", "moving.py"),
+    "lease": ("lease/",),
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),
     "observed": (

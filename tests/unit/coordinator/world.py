@@ -19,7 +19,8 @@ from sqlalchemy import Engine
 from sqlmodel import Session, create_engine, select
 from tests.support.databases import memory_engine
 
-from warren_gateway.coordinator import answering, decisions, job, records, trainer_lease
+from warren_gateway.coordinator import answering, decisions, records
+from warren_gateway.coordinator.lease import job, trainer_lease
 from warren_gateway.coordinator.replaying.counted import Counted, counted_places
 from warren_gateway.coordinator.replaying.files import Files
 from warren_gateway.coordinator.replaying.recording import Recording

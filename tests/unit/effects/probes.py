@@ -27,7 +27,7 @@ from warren_env_worker.host.request import start_of
 from warren_env_worker.permissions.granting import granted
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator import records
-from warren_gateway.coordinator.job import queue
+from warren_gateway.coordinator.lease.job import queue
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.recordings.stored import _to_archive  # pyright: ignore[reportPrivateUsage]
 from warren_gateway.runs.checkpoints import require_checkpoint

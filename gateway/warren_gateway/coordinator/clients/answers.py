@@ -5,28 +5,31 @@ Invariant: what a client was told stays so: an op that is applied again after a 
 
 import logging
 
-from warren_gateway.coordinator import ending
 from warren_gateway.coordinator.clients import windows
 from warren_gateway.coordinator.clients.sampled_versions import MOST_SAMPLED
 from warren_gateway.coordinator.learning import client_checkpoints, steps
 from warren_gateway.coordinator.state.client import UNDELIVERED_S, Taken
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_schemas.events import RunState, WarningRaised
+from warren_schemas.events import WarningRaised
 from warren_schemas.training import OpDone, OpFailed, OpResult
 
 log = logging.getLogger(__name__)
 
 
-def note(state: CoordinatorState, answer: OpResult) -> None:
-    """An op of the log is answered, in its order."""
+def note(state: CoordinatorState, answer: OpResult) -> str | None:
+    """An op of the log is answered, in its order; why the model can't begin, if that is what it says."""
     taken, outcome = state.client.taken.pop(answer.number, None), answer.outcome
     if isinstance(outcome, OpFailed):
         _note_failure(state, answer, outcome, taken)
     else:
         _note_done(state, answer.number, outcome, taken)
     windows.note(state, answer, taken)
-    if taken is not None:
-        state.change.client.outcomes[taken.id] = answer
+    if taken is None:
+        return None
+    state.change.client.outcomes[taken.id] = answer
+    if taken.asked.is_beginning and isinstance(outcome, OpFailed):
+        return f"the model can't begin: {outcome.reason}"
+    return None
 
 
 def _note_done(state: CoordinatorState, number: int, outcome: OpDone, taken: Taken | None) -> None:
@@ -72,5 +75,3 @@ def _note_failure(
     client_checkpoints.forget_failed(state.learning, answer.number)
     if taken is None:
         log.warning("%s: op %d failed: %s", state.run, answer.number, outcome.reason)
-    elif taken.asked.is_beginning:
-        ending.end(state, RunState.FAILED, f"the model can't begin: {outcome.reason}")

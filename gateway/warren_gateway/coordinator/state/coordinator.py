@@ -32,6 +32,7 @@ from warren_schemas.events import (
     RunEvent,
     RunEventBody,
     RunState,
+    StateChanged,
     StepCompleted,
 )
 from warren_schemas.ids import ModelId, RunId
@@ -200,7 +201,12 @@ class CoordinatorState:
             self.change.unawaited.append((run_events(self.run), event))
 
     def enter(self, run_state: RunState, reason: str | None = None) -> None:
-        """The run is in this state from now on; its history says since when and why."""
+        """Enter a state, and tell everybody who follows the run."""
+        self.note_state(run_state, reason)
+        self.emit(StateChanged(state=run_state, phase=self.stage.phase, reason=reason))
+
+    def note_state(self, run_state: RunState, reason: str | None = None) -> None:
+        """The run is in this state from now on; its history says since when and why. Whoever calls tells of it."""
         self.run_state = run_state
         self.change.run["state"] = run_state.value
         self.change.history.append(

@@ -1,4 +1,4 @@
-"""The lease of the run's model, as the coordinator sees it. Written by `trainer_lease`, `notices.loading`, `moving` and `job` alone.
+"""The lease of the run's model, as the coordinator sees it. Written by `lease` alone.
 
 What is excluded stands in the model's row, or is learned anew by who takes the run over.
 """

@@ -8,8 +8,8 @@ model, so it is not counted as one that trainers lose.
 
 from collections.abc import Callable, Sequence
 
-from warren_gateway.coordinator import trainer_lease
 from warren_gateway.coordinator.learning import checkpointing
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.control import Heartbeat, WorkerRole
 

@@ -9,8 +9,8 @@ who take it, whatever twins of the message there are, one is granted the lease, 
 import logging
 
 from warren_broker.topology import WorkQueue, jobs, results, train
+from warren_gateway.coordinator.lease.trainer_lease import close_at, revoke
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.trainer_lease import close_at, revoke
 from warren_schemas.envelope import Envelope
 from warren_schemas.training import Job, JobTaken, is_full
 

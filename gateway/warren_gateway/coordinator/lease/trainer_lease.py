@@ -19,7 +19,7 @@ from warren_gateway.coordinator.state.learning import LearningState
 from warren_gateway.coordinator.state.lease import TrainerLease
 from warren_schemas.control import Heartbeat, HeldModel
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import RunState, StateChanged
+from warren_schemas.events import RunState
 from warren_schemas.ids import WorkerId
 from warren_schemas.training import CloseModel, OpenModel, is_full
 
@@ -124,7 +124,6 @@ def revoke(state: CoordinatorState) -> bool:
         holder = lease.holder
         reason = f"{holder} no longer has the model" if holder else "no trainer has taken it"
         state.enter(RunState.QUEUED, reason)
-        state.emit(StateChanged(state=RunState.QUEUED, phase=state.stage.phase, reason=reason))
     lease.holder, lease.is_opened = None, False
     lease.is_job_sent, lease.is_admitted, lease.is_held_back = False, False, False
     lease.taken_by = None
@@ -168,7 +167,6 @@ def grant(state: CoordinatorState, worker: WorkerId) -> None:
     if state.run_state is RunState.QUEUED:
         reason = f"{worker} loads {state.spec.base_model}"
         state.enter(RunState.STARTING, reason)
-        state.emit(StateChanged(state=RunState.STARTING, phase=state.stage.phase, reason=reason))
     state.change.model |= {
         "holder": worker,
         "granted_s": state.now_s,

@@ -9,8 +9,8 @@ another one; a model that was given back asks for no trainer before it has somet
 trainers lose.
 """
 
-from warren_gateway.coordinator import trainer_lease
 from warren_gateway.coordinator.learning import checkpointing, op_log
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_schemas.events import Phase
 from warren_schemas.training import is_full

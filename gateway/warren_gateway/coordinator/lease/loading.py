@@ -6,11 +6,11 @@ come again under another id, and the job is admitted.
 
 from collections.abc import Sequence
 
-from warren_gateway.coordinator import trainer_lease
+from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.loadable import loading
 from warren_schemas.control import Heartbeat
-from warren_schemas.events import RunState, StateChanged
+from warren_schemas.events import RunState
 from warren_schemas.ids import WorkerId
 
 GAP_S = 30.0
@@ -25,10 +25,10 @@ def note(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> None:
     if worker is not None or (is_starting and lease.loading_seen_s is None):
         lease.loading_seen_s = state.now_s
     if worker is not None and state.run_state is RunState.QUEUED:
-        _enter(state, RunState.STARTING, loading(state.spec.base_model, worker))
+        state.enter(RunState.STARTING, loading(state.spec.base_model, worker))
     elif is_starting and state.now_s - (lease.loading_seen_s or 0.0) > GAP_S:
         lease.loading_seen_s = None
-        _enter(state, RunState.QUEUED, f"nobody loads {state.spec.base_model} any more")
+        state.enter(RunState.QUEUED, f"nobody loads {state.spec.base_model} any more")
 
 
 def _loader(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> WorkerId | None:
@@ -38,8 +38,3 @@ def _loader(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> WorkerId 
         return None
     able = (beat for beat in trainers if beat.n_devices >= n_gpus and base in beat.loading)
     return next((beat.worker for beat in able), None)
-
-
-def _enter(state: CoordinatorState, run_state: RunState, reason: str) -> None:
-    state.enter(run_state, reason)
-    state.emit(StateChanged(state=run_state, phase=state.stage.phase, reason=reason))
