@@ -23,7 +23,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Answer, Observed
 from warren_schemas.episode import EpisodeSpec
 
-TROUBLE = "warren_env_worker.environments.trouble"
+TROUBLE = "warren_env_worker.environments.faulty"
 HOSTILE = ("Crash", "Hang", "Leak", "Flood", "Nondeterministic")
 N_HEALTHY, N_HOSTILE = 900, 100
 N_AT_ONCE, N_HOSTILE_AT_ONCE = 16, 4

@@ -77,8 +77,8 @@ async def opened_place(
             environment_side(hub) as side,
             open_gateway(store, hub.client("gateway"), Path(home) / "runs") as gateway,
             running(
-                gateway.parts.registry.run(),
-                gateway.parts.questions.run(),
+                gateway.services.registry.run(),
+                gateway.services.sampler_requests.run(),
                 serve_sampler(hub.client("sampler"), settings),
             ),
         ):
@@ -91,7 +91,7 @@ async def opened_place(
 
 
 async def _until_offered(gateway: Gateway) -> None:
-    registry = gateway.parts.registry
+    registry = gateway.services.registry
     async with asyncio.timeout(_START_S):
         while not any(BASE in sampler.offers for sampler in registry.alive(WorkerRole.SAMPLER)):
             await registry.changed(registry.generation)

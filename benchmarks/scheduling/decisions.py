@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from warren_broker.worker.lifecycle import calm_garbage_collector
-from warren_gateway.scheduling.policy import (
+from warren_gateway.scheduling.decision import (
     HeldJob,
     OwnerShare,
     TrainerState,

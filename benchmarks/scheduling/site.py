@@ -5,7 +5,7 @@ import heapq
 import random
 from dataclasses import dataclass, field, replace
 
-from warren_gateway.scheduling.policy import HeldJob, OwnerShare, TrainerState, WaitingJob, decide
+from warren_gateway.scheduling.decision import HeldJob, OwnerShare, TrainerState, WaitingJob, decide
 from warren_schemas.ids import ModelId, RunId, WorkerId
 
 BASE = "base"

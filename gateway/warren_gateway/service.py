@@ -22,7 +22,7 @@ from warren_gateway.access.users import Users
 from warren_gateway.adapters.service import Adapters
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.api.listening import listening
-from warren_gateway.api.parts import Parts
+from warren_gateway.api.services import Services
 from warren_gateway.archive.reading import ArchivedRun
 from warren_gateway.archive.service import Archive
 from warren_gateway.base_models.service import BaseModels
@@ -34,7 +34,7 @@ from warren_gateway.dead_letters import DeadLetters
 from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
 from warren_gateway.inference.names import ServedNames
-from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.sampler_requests import SamplerRequests
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
@@ -53,7 +53,7 @@ from warren_gateway.scheduling.service import Scheduler
 from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
-from warren_gateway.tinker.parts import tinker_of
+from warren_gateway.tinker.services import tinker_of
 from warren_gateway.usage.limits import OwnerLimits, UserLimits
 from warren_gateway.usage.service import UsageReports
 from warren_schemas.ids import RunId
@@ -100,24 +100,24 @@ async def _serve(
     progress = _run_progress(
         store, broker, registry, recordings, limits, settings, advice, datasets
     )
-    parts = _parts(
+    services = _services(
         store, broker, settings, advice, callers, limits, registry, recordings, datasets, progress
     )
-    await ensure_key(parts.keys, settings)
+    await ensure_key(services.keys, settings)
     background = {
         "callers": callers.run,
         "registry": registry.run,
         **progress.background,
-        "questions": parts.questions.run,
-        "sample futures": parts.tinker.futures.run,
-        "draining of workers": parts.draining.run,
-        "dead letters": DeadLetters(broker, store, parts.budgets.dead_letters).run,
+        "sampler requests": services.sampler_requests.run,
+        "sample futures": services.tinker.futures.run,
+        "draining of workers": services.draining.run,
+        "dead letters": DeadLetters(broker, store, services.budgets.dead_letters).run,
         "tidy the broker": broker.tidy,
     }
-    await _run(parts, settings, background, ready)
+    await _run(services, settings, background, ready)
 
 
-def _parts(
+def _services(
     store: Store,
     broker: Broker,
     settings: GatewaySettings,
@@ -128,10 +128,10 @@ def _parts(
     recordings: Recordings,
     datasets: Datasets,
     progress: "_RunProgress",
-) -> Parts:
-    questions, budgets = Questions(broker), Budgets(settings)
+) -> Services:
+    questions, budgets = SamplerRequests(broker), Budgets(settings)
     served, posted = Served(store, registry, advice), progress.posted
-    return Parts(
+    return Services(
         broker=broker,
         registry=registry,
         draining=Draining(store, broker, registry),
@@ -157,7 +157,7 @@ def _parts(
         remote_sessions=RemoteSessions(broker, progress.runs, budgets),
         served=served,
         names=ServedNames(store, lambda: served.offered, posted),
-        questions=questions,
+        sampler_requests=questions,
         tinker=tinker_of(
             store,
             questions,
@@ -254,13 +254,13 @@ def _run_progress(
 
 
 async def _run(
-    parts: Parts,
+    services: Services,
     settings: GatewaySettings,
     background: Background,
     ready: asyncio.Event,
 ) -> None:
     """Listen, and do what goes on in the background, until cancelled."""
-    async with listening(parts, settings) as runner, asyncio.TaskGroup() as tasks:
+    async with listening(services, settings) as runner, asyncio.TaskGroup() as tasks:
         for name, work in background.items():
             tasks.create_task(work(), name=name)
         log.info("gateway listens at http://%s:%d", settings.host, settings.port)

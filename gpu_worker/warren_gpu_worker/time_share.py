@@ -24,13 +24,13 @@ def _nobody() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How long whom."""
+class TimeShareLimits:
+    """How long each side may hold the GPU."""
 
     keep_s: float = 5.0
     """A sampler that has work, at least."""
     hold_s: float = 60.0
-    """The trainer, at most, while a sampler miss the GPU."""
+    """The trainer, at most, while a sampler misses the GPU."""
     linger_s: float = 0.5
     """The trainer, with nothing to do: a step's ops come in several messages."""
 
@@ -38,8 +38,8 @@ class Terms:
 class TimeShare:
     """On one event loop; there is one trainer, and any number of samplers."""
 
-    def __init__(self, terms: Terms | None = None) -> None:
-        self.terms = terms or Terms()
+    def __init__(self, limits: TimeShareLimits | None = None) -> None:
+        self.limits = limits or TimeShareLimits()
         self.is_missed = False
         """A sampler that is not on the GPU has something to do."""
         self.on_missed: Callable[[], None] = _nobody
@@ -102,8 +102,8 @@ class TimeShare:
         self._is_samplers.set()
 
 
-class Stay:
-    """The trainer's turns on the GPU; `nudge` asks for another look at `must_go`."""
+class TrainerHold:
+    """The trainer's hold of the GPU; `nudge` asks for another look at `must_release`."""
 
     def __init__(self, time_share: TimeShare, nudge: Callable[[], None]) -> None:
         self._time_share = time_share
@@ -114,20 +114,20 @@ class Stay:
         self._idle_since_s: float | None = None
         time_share.on_missed = nudge
 
-    async def come(self) -> None:
+    async def acquire(self) -> None:
         """Have the GPU."""
         if not self._is_in:
             await self._time_share.acquire_for_training()
             self._is_in, self._came_s = True, time.monotonic()
         self._idle_since_s = None
 
-    def must_go(self, *, has_work: bool) -> bool:
-        """Whether it is time to free the memory, and then `go`; until then nothing may begin."""
+    def must_release(self, *, has_work: bool) -> bool:
+        """Whether it is time to free the memory, and then to `release`; until then nothing may begin."""
         self._is_going = self._is_going or self._is_over(has_work=has_work)
         return self._is_going
 
     def _is_over(self, *, has_work: bool) -> bool:
-        now_s, terms = time.monotonic(), self._time_share.terms
+        now_s, limits = time.monotonic(), self._time_share.limits
         if has_work:
             self._idle_since_s = None
         elif self._idle_since_s is None:
@@ -135,13 +135,13 @@ class Stay:
         if not (self._is_in and self._time_share.is_missed):
             return False
         if self._idle_since_s is None:
-            return now_s - self._came_s >= terms.hold_s
-        left_s = self._idle_since_s + terms.linger_s - now_s
+            return now_s - self._came_s >= limits.hold_s
+        left_s = self._idle_since_s + limits.linger_s - now_s
         if left_s > 0:
             asyncio.get_running_loop().call_later(left_s, self._nudge)
         return left_s <= 0
 
-    def go(self) -> None:
+    def release(self) -> None:
         """The memory is free; no error where it was not taken."""
         if self._is_in:
             self._is_in = self._is_going = False

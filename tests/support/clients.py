@@ -5,7 +5,7 @@ import logging
 from typing import ClassVar
 
 from warren.environment import Context, Env, Limits, StepResult
-from warren_env_worker.foreign.conversation import ProcessLost
+from warren_env_worker.foreign.package_process import ProcessLost
 from warren_env_worker.permissions.permissions import current
 
 STEP_S = 0.05
@@ -46,7 +46,7 @@ class Client(Env):
         Client.closed.append(" ".join(self.said))
 
 
-class PatientClient(Client):
+class RetryingClient(Client):
     name = "patient_client"
     limits = Limits()
 

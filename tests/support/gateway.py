@@ -21,7 +21,7 @@ from warren_gateway.access.keys import ApiKeys
 from warren_gateway.access.users import Users
 from warren_gateway.adapters.service import Adapters
 from warren_gateway.api.app import build_runner
-from warren_gateway.api.parts import Parts
+from warren_gateway.api.services import Services
 from warren_gateway.api.table import ROUTES
 from warren_gateway.base_models.service import BaseModels
 from warren_gateway.budgets.options import BudgetOptions
@@ -32,7 +32,7 @@ from warren_gateway.datasets.service import Datasets
 from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
 from warren_gateway.inference.names import ServedNames
-from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.sampler_requests import SamplerRequests
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.models.service import Models
@@ -51,7 +51,7 @@ from warren_gateway.scheduling.service import Scheduler
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
-from warren_gateway.tinker.parts import tinker_of
+from warren_gateway.tinker.services import tinker_of
 from warren_gateway.usage.limits import OwnerLimits, UserLimits
 from warren_gateway.usage.service import UsageReports
 from warren_schemas.codec.wire import encode
@@ -91,7 +91,7 @@ class Gateway:
     store: Store
     broker: Broker
     relay: Relay
-    parts: Parts
+    services: Services
     queue: Follower
     follower: Follower
     scheduler: Scheduler
@@ -135,7 +135,7 @@ async def open_gateway(
     options: GatewayOptions = SITE_DEFAULTS,
     **replacing: Any,
 ) -> AsyncGenerator[Gateway]:
-    """`replacing` are `Parts` that stand in for the usual ones."""
+    """`replacing` are `Services` that stand in for the usual ones."""
     callers, relay, registry = Callers(store), Relay(store, broker), Registry(broker)
     keys = ApiKeys(store, callers)
     queue, follower = Follower(), Follower()
@@ -163,9 +163,9 @@ async def open_gateway(
         places=scheduler.place,
     )
     served = Served(store, registry)
-    pool, questions = Budgets(budgets), Questions(broker)
+    pool, questions = Budgets(budgets), SamplerRequests(broker)
     datasets = Datasets(store, f"file://{runs_dir}/datasets", runs_dir / "cache", limits)
-    parts = Parts(
+    services = Services(
         broker=broker,
         registry=registry,
         draining=Draining(store, broker, registry),
@@ -189,7 +189,7 @@ async def open_gateway(
         remote_sessions=RemoteSessions(broker, runs, pool, sessions),
         served=served,
         names=ServedNames(store, lambda: served.offered, relay.notify),
-        questions=questions,
+        sampler_requests=questions,
         tinker=tinker_of(
             store,
             questions,
@@ -206,8 +206,8 @@ async def open_gateway(
         store_probe=Probe(partial(answers_store, store)),
         broker_probe=Probe(partial(answers_broker, broker)),
     )
-    parts = replace(parts, **replacing)
-    runner = build_runner(parts, shutdown_s=2.0)
+    services = replace(services, **replacing)
+    runner = build_runner(services, shutdown_s=2.0)
     undeclared = _watch_statuses(runner)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -220,7 +220,7 @@ async def open_gateway(
             _client(url, None) as nobody,
         ):
             yield Gateway(
-                store, broker, relay, parts, queue, follower, scheduler, url, ann, bob, nobody
+                store, broker, relay, services, queue, follower, scheduler, url, ann, bob, nobody
             )
     finally:
         await runner.cleanup()

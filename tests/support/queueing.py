@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from warren_gateway.scheduling.policy import (
+from warren_gateway.scheduling.decision import (
     Decision,
     HeldJob,
     OwnerShare,

@@ -28,7 +28,7 @@ async def broker(hub: MemoryHub) -> AsyncGenerator[Broker]:
 
 async def key_of(gateway: Gateway, owner: str) -> Key:
     key = Key.new()
-    await gateway.parts.keys.add(key, owner)
+    await gateway.services.keys.add(key, owner)
     return key
 
 

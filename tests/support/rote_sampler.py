@@ -44,10 +44,10 @@ async def asking(gateway: Gateway, ignored: asyncio.Queue[Generate]) -> AsyncGen
 @asynccontextmanager
 async def answering(gateway: Gateway, ignored: asyncio.Queue[Generate]) -> AsyncGenerator[None]:
     """Let the gateway take answers in, and a sampler answer by rote."""
-    gateway.parts.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
+    gateway.services.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
     await gateway.broker.declare(generate(BASE))
     tasks = [
-        asyncio.create_task(gateway.parts.questions.run()),
+        asyncio.create_task(gateway.services.sampler_requests.run()),
         asyncio.create_task(answer_by_rote(gateway.broker, ignored)),
     ]
     try:

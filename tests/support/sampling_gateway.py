@@ -33,9 +33,9 @@ async def sampling_gateway(folder: Path, model_folder: str) -> AsyncGenerator[Ga
         open_hub(folder / "broker") as hub,
         open_gateway(store, hub.client("gateway"), folder / "runs") as gateway,
         running(
-            gateway.parts.registry.run(),
-            gateway.parts.questions.run(),
-            gateway.parts.tinker.futures.run(),
+            gateway.services.registry.run(),
+            gateway.services.sampler_requests.run(),
+            gateway.services.tinker.futures.run(),
         ),
         running(serve_sampler(hub.client("sampler"), settings, make_process=make_sampler_process)),
     ):
@@ -56,7 +56,7 @@ async def running(*services: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
 
 
 async def until_sampled(gateway: Gateway) -> None:
-    registry = gateway.parts.registry
+    registry = gateway.services.registry
     async with asyncio.timeout(PATIENCE_S):
         while True:
             generation = registry.generation

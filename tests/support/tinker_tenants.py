@@ -66,7 +66,7 @@ def _another(found: "re.Match[str]") -> str:
 async def two_tenants(gateway: Gateway, folder: Path) -> tuple[Tenant, Tenant]:
     """Ann, who is attacked, and Bob."""
     for worker, role in (("s1", WorkerRole.SAMPLER), ("t1", WorkerRole.TRAINER)):
-        gateway.parts.registry.hear(heartbeat(worker, role, BASE))
+        gateway.services.registry.hear(heartbeat(worker, role, BASE))
     ann = await tenant(gateway, "ann", gateway.ann, folder / FOLDER, SECRET)
     return ann, await tenant(gateway, "bob", gateway.bob, folder / "of-bob", "nothing")
 
@@ -82,7 +82,7 @@ async def tenant(
         assert put.status == 200
     name = f"{session}:train:0"
     body = CreateModel(base_model=BASE, name=name, key=key_of(name), metadata={"secret": secret})
-    made, _ = await gateway.parts.models.create(Viewer(user), body)
+    made, _ = await gateway.services.models.create(Viewer(user), body)
     sampler = await wire.sampler(session, 0, base_model=BASE)
     url, sample = f"{folder}/{made.id}/states/op-00000001", f"{sampler}:7"
     write_text(secret, url)

@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, rabbit: PrivateRabbit) -> Gen
     try:
         asyncio.run(site.start_gateway())
         site.start("gpu", "gpu-worker", "--base-model", "warren/tiny")
-        site.start("env", "env-worker", "--env", "warren_env_worker.environments.trouble:Hang")
+        site.start("env", "env-worker", "--env", "warren_env_worker.environments.faulty:Hang")
         yield site
     finally:
         site.stop()

@@ -33,7 +33,7 @@ from warren_broker.topology import POLICIES
 from warren_gpu_worker.base_models import load_base
 from warren_gpu_worker.sampler.supervisor.service import serve_sampler
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.time_share import Terms, TimeShare
+from warren_gpu_worker.time_share import TimeShare, TimeShareLimits
 from warren_gpu_worker.weights import save_policy
 from warren_schemas.codec.wire import encode
 from warren_schemas.config import Sampling
@@ -88,7 +88,7 @@ async def stage(even_model: str, tmp_path_factory: pytest.TempPathFactory) -> As
     )
     with children_import_from_here():
         async with open_hub(folder / "broker") as hub, environment_side(hub) as side:
-            broker, time_share = hub.client("sampler"), TimeShare(Terms(keep_s=0.01))
+            broker, time_share = hub.client("sampler"), TimeShare(TimeShareLimits(keep_s=0.01))
             task = asyncio.create_task(serve_sampler(broker, settings, time_share=time_share))
             try:
                 await side.send([first_turn(policy(BASE))])

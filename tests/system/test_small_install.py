@@ -24,7 +24,7 @@ async def gateway(tmp_path: Path) -> AsyncGenerator[Gateway]:
         open_memory(None, name="gateway") as broker,
         open_gateway(store, broker, tmp_path / "runs") as gateway,
     ):
-        registry = asyncio.create_task(gateway.parts.registry.run())
+        registry = asyncio.create_task(gateway.services.registry.run())
         yield gateway
         registry.cancel()
     await store.close()
@@ -69,9 +69,9 @@ async def test_an_env_worker_of_ones_own(gateway: Gateway, tmp_path: Path) -> No
     worker = await started(gateway, tmp_path, *words, "--env", guess)
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not gateway.parts.registry.alive():
-                await gateway.parts.registry.changed()
-        (heartbeat,) = gateway.parts.registry.alive()
+            while not gateway.services.registry.alive():
+                await gateway.services.registry.changed()
+        (heartbeat,) = gateway.services.registry.alive()
         assert heartbeat.offers == ("guess",) and heartbeat.owner == "ann"
         assert heartbeat.shapes[0].keys == ("low", "high", "guesses")
     finally:

@@ -215,7 +215,7 @@ async def test_a_sample_that_was_cancelled_at_another_gateway_ends(
     endless: Json = {"max_tokens": 400, "stop": []}
     future = (await ann.ask(sampler, 0, PROMPT, sampling=endless))["request_id"]
     await SampleRows(gateway.store, lambda: None).cancel("ann", future)
-    await gateway.parts.tinker.futures.hold()
+    await gateway.services.tinker.futures.hold()
     await ann.outcome(future, status=410)
 
 
@@ -270,7 +270,7 @@ async def test_a_client_that_polls_already_hears_of_it_as_well(gateway: Gateway,
     await ann.completed(sampler, timeout=0)
     await gateway.store.transact(lambda session: session.add(orphan(sampler, 6)))
     polling = asyncio.create_task(ann.completed(sampler))
-    await gateway.parts.tinker.futures.hold()
+    await gateway.services.tinker.futures.hold()
     (told,) = (await polling)["completions"]
     assert told["request_id"] == f"{sampler}:6"
 

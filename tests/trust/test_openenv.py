@@ -16,7 +16,7 @@ async def failure(url: str, *, private: bool) -> str:
         server = OpenEnvServer(OpenEnv(url).service, patience_s=0.01)
     try:
         with pytest.raises(OpenEnvFailed) as failed:
-            await server.patiently(server.connected)
+            await server.with_retries(server.connected)
     finally:
         await server.close()
     return str(failed.value)

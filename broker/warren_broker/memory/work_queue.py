@@ -33,7 +33,7 @@ GiveUp = Callable[[Message, str, str], None]
 """Move a message to `dead`: the message, its origin, the reason."""
 
 
-class Taker(Protocol):
+class QueueConsumer(Protocol):
     """What a queue knows of a consumer."""
 
     @property
@@ -50,8 +50,8 @@ class Queue:
         self.max_messages = max_messages
         self.ready: deque[Message] = deque()
         self._give_up = give_up
-        self._takers: list[Taker] = []
-        self._hungry: deque[Taker] = deque()
+        self._takers: list[QueueConsumer] = []
+        self._hungry: deque[QueueConsumer] = deque()
         self._delayed: dict[Message, asyncio.TimerHandle] = {}
         self._crowd: OrderedDict[asyncio.Future[None], Message] = OrderedDict()
         self.is_deleted = False
@@ -91,22 +91,22 @@ class Queue:
         else:
             self.ready.appendleft(message)
 
-    def attach(self, taker: Taker) -> None:
+    def attach(self, taker: QueueConsumer) -> None:
         self._takers.append(taker)
         self.feed(taker)
 
-    def detach(self, taker: Taker) -> None:
+    def detach(self, taker: QueueConsumer) -> None:
         """Forget a consumer; it has given back what it held."""
         if taker in self._takers:
             self._takers.remove(taker)
         self.pass_over(taker)
 
-    def pass_over(self, taker: Taker) -> None:
+    def pass_over(self, taker: QueueConsumer) -> None:
         """Hand nothing more to this consumer."""
         if taker in self._hungry:
             self._hungry.remove(taker)
 
-    def feed(self, taker: Taker) -> None:
+    def feed(self, taker: QueueConsumer) -> None:
         """A consumer has credit: fill it, and remember it where there was not enough."""
         while self.ready and taker.has_credit:
             taker.push(self._pop())
@@ -200,11 +200,11 @@ class ExpiringQueue(Queue):
         self._expire = expire
         self._timer = self._start_timer()
 
-    def attach(self, taker: Taker) -> None:
+    def attach(self, taker: QueueConsumer) -> None:
         self._timer.cancel()
         super().attach(taker)
 
-    def detach(self, taker: Taker) -> None:
+    def detach(self, taker: QueueConsumer) -> None:
         super().detach(taker)
         if not self._takers and not self.is_deleted:
             self._timer.cancel()

@@ -5,7 +5,7 @@ One WebSocket carries `frames` both ways. The gateway's end (`warren_gateway.rem
 publishes in the worker's place, as far as the owner of the API key may.
 
 Promises, beside those of the port:
-- A delivery belongs to the conversation that it came by. When the socket is lost, the gateway hands
+- A delivery belongs to the session that it came by. When the socket is lost, the gateway hands
   back everything unsettled, and settling it later does nothing.
 - A publish is tried again, with the same message id, until the gateway has the broker's confirm or
   the caller's deadline has passed.

@@ -1,6 +1,6 @@
 """The broker port through a gateway: the client's side.
 
-Invariant: a call is tried again in the next conversation, with the same message id, until the gateway
+Invariant: a call is tried again in the next session, with the same message id, until the gateway
 has carried it out or refused it, or the caller's deadline has passed. So publishing twice is possible,
 and losing a message that was confirmed is not.
 """
@@ -14,7 +14,6 @@ from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerUnavailable, NotAllowed
 from warren_broker.port import MAX_REASON_CHARS
 from warren_broker.remote.consumer import RemoteConsumer
-from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
     HEARTBEAT_S,
     MAX_PREFETCH,
@@ -29,6 +28,7 @@ from warren_broker.remote.frames import (
     ref_of,
 )
 from warren_broker.remote.link import Link
+from warren_broker.remote.session import Lost, Refused, Session
 from warren_broker.topology import Address, Home, Topic, WorkQueue
 from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 
@@ -150,11 +150,11 @@ class RemoteBroker:
 
     async def _is_done(self, make: Make, body: bytes, deadline: float) -> bool:
         """Try once; False when it may succeed later."""
-        conversation: Conversation = await self._link.conversation()
+        session: Session = await self._link.session()
         try:
-            async with conversation.window.enter(len(body)):
+            async with session.window.enter(len(body)):
                 left_s = deadline - asyncio.get_running_loop().time()
-                await conversation.call(make(conversation.number(), max(0.0, left_s)), body)
+                await session.call(make(session.number(), max(0.0, left_s)), body)
         except Lost:
             return False
         except Refused as refused:

@@ -1,8 +1,8 @@
 """Consumers at the worker's end.
 
-Invariants: a delivery belongs to the conversation that it came by, and is settled once, there or
-nowhere; when the conversation ends, what was not handed out yet is dropped here, for it comes again;
-the consumer opens itself anew in every new conversation, until it is stopped.
+Invariants: a delivery belongs to the session that it came by, and is settled once, there or
+nowhere; when the session ends, what was not handed out yet is dropped here, for it comes again;
+the consumer opens itself anew in every new session, until it is stopped.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from typing import Literal
 from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerError
 from warren_broker.port import MAX_REASON_CHARS, Delivery
-from warren_broker.remote.conversation import Conversation, Lost, Refused
 from warren_broker.remote.frames import (
     Consume,
     Delivered,
@@ -26,6 +25,7 @@ from warren_broker.remote.frames import (
     TopicRef,
 )
 from warren_broker.remote.link import Link
+from warren_broker.remote.session import Lost, Refused, Session
 from warren_broker.topic_event import MAX_UNSEEN, TopicEvent
 from warren_broker.waiting_consumer import WaitingConsumer
 
@@ -38,13 +38,13 @@ log = logging.getLogger(__name__)
 
 
 class RemoteDelivery:
-    """A message in our hands, as long as its conversation lasts."""
+    """A message in our hands, as long as its session lasts."""
 
-    __slots__ = ("_consumer", "_conversation", "_frame", "_is_settled", "body")
+    __slots__ = ("_consumer", "_frame", "_is_settled", "_session", "body")
 
-    def __init__(self, consumer: int, conversation: Conversation, frame: Delivered, body: bytes):
+    def __init__(self, consumer: int, session: Session, frame: Delivered, body: bytes):
         self._consumer = consumer
-        self._conversation = conversation
+        self._session = session
         self._frame = frame
         self._is_settled = False
         self.body = body
@@ -85,7 +85,7 @@ class RemoteDelivery:
         )
         try:
             async with asyncio.timeout(SETTLE_S):
-                await self._conversation.say(settle)
+                await self._session.say(settle)
         except (Lost, TimeoutError) as error:
             log.debug("%s not settled: %s", self.message_id, error)
 
@@ -104,7 +104,7 @@ class RemoteConsumer(WaitingConsumer):
         self._box: deque[RemoteDelivery | TopicEvent] = deque(
             maxlen=MAX_UNSEEN if self._is_topic else None
         )
-        self._conversation: Conversation | None = None
+        self._session: Session | None = None
         self._is_stopped = False
         link.takers[self._id] = self
 
@@ -113,12 +113,12 @@ class RemoteConsumer(WaitingConsumer):
         waits = pauses()
         while not self._is_stopped:
             try:
-                conversation = await self._link.conversation()
+                session = await self._link.session()
                 if self._is_stopped:
                     return
-                await self._attach(conversation)
+                await self._attach(session)
                 waits = pauses()
-                await conversation.over.wait()
+                await session.over.wait()
             except Lost:
                 pass
             except Refused as refused:
@@ -133,9 +133,9 @@ class RemoteConsumer(WaitingConsumer):
         if self._is_stopped:
             return
         self._is_stopped = True
-        conversation = self._conversation
-        if conversation is not None:
-            await _close_politely(conversation, Stop(call=conversation.number(), consumer=self._id))
+        session = self._session
+        if session is not None:
+            await _close_politely(session, Stop(call=session.number(), consumer=self._id))
         self.end()
         while self._box:
             delivery = self._box.pop()
@@ -145,34 +145,32 @@ class RemoteConsumer(WaitingConsumer):
     async def leave_queue(self) -> None:
         """What is not settled goes back to the queue."""
         self._is_stopped = True
-        conversation = self._conversation
-        if conversation is not None:
-            await _close_politely(
-                conversation, Leave(call=conversation.number(), consumer=self._id)
-            )
+        session = self._session
+        if session is not None:
+            await _close_politely(session, Leave(call=session.number(), consumer=self._id))
         self.end()
         self._link.takers.pop(self._id, None)
 
-    def deliver(self, conversation: Conversation, frame: Delivered, body: bytes) -> None:
+    def deliver(self, session: Session, frame: Delivered, body: bytes) -> None:
         if self._is_topic:
             self._box.append(TopicEvent(body, frame.message_id))
         else:
-            self._box.append(RemoteDelivery(self._id, conversation, frame, body))
+            self._box.append(RemoteDelivery(self._id, session, frame, body))
         self._wake()
 
     def end_of_queue(self, error: str | None) -> None:
         self._is_stopped = True
         self.end(BrokerError(error) if error else None)
 
-    async def _attach(self, conversation: Conversation) -> None:
-        self._conversation = conversation
+    async def _attach(self, session: Session) -> None:
+        self._session = session
         consume = Consume(
-            call=conversation.number(),
+            call=session.number(),
             consumer=self._id,
             source=self._source,
             prefetch=self._prefetch,
         )
-        await conversation.call(consume)
+        await session.call(consume)
         if not self.attached.done():
             self.attached.set_result(None)
 
@@ -189,10 +187,10 @@ class RemoteConsumer(WaitingConsumer):
         self.end(error)
 
 
-async def _close_politely(conversation: Conversation, call: Stop | Leave) -> None:
-    """A conversation that ends first has the same effect: the gateway hands everything back."""
+async def _close_politely(session: Session, call: Stop | Leave) -> None:
+    """A session that ends first has the same effect: the gateway hands everything back."""
     try:
         async with asyncio.timeout(SETTLE_S):
-            await conversation.call(call)
+            await session.call(call)
     except (Lost, Refused, TimeoutError) as error:
         log.debug("%s: %s", call.kind, error)

@@ -6,7 +6,7 @@
 
 A worker begins with `hello` and is answered `welcome`. Calls carry a number of the caller's and are
 answered by `done` or `failed` with the same number. `settle` is not answered, as an ack in AMQP is
-not. Whatever does not read as one of these frames ends the conversation.
+not. Whatever does not read as one of these frames ends the session.
 """
 
 import struct
@@ -30,7 +30,7 @@ MAX_PREFETCH = 1000
 _MAX_TEXT = 2000
 
 MALFORMED, OUT_OF_ORDER, REPLACED, REVOKED, TOO_MUCH, WRONG_PROTOCOL = range(4400, 4406)
-"""Codes with which the gateway ends a conversation, beside those of RFC 6455."""
+"""Codes with which the gateway ends a session, beside those of RFC 6455."""
 REFUSALS = frozenset((REVOKED, WRONG_PROTOCOL))
 """Those after which coming back would lead to the same."""
 

@@ -1,6 +1,6 @@
-"""The link to a gateway: one conversation after another, for as long as the worker lives.
+"""The link to a gateway: one session after another, for as long as the worker lives.
 
-Invariants: at most one conversation at a time; a new one begins after a growing pause, wherever the
+Invariants: at most one session at a time; a new one begins after a growing pause, wherever the
 address leads by then; what was declared is declared again before anybody may use the new one. A key
 that is no longer accepted ends the link for good, and everybody who waits for it learns why.
 """
@@ -14,7 +14,6 @@ import aiohttp
 
 from warren_broker.backoff import pauses
 from warren_broker.errors import BrokerClosed, BrokerError, BrokerUnavailable, NotAllowed
-from warren_broker.remote.conversation import Conversation, Farewell, Lost, Refused, hang_up
 from warren_broker.remote.frames import (
     FROM_GATEWAY,
     HEARTBEAT_S,
@@ -33,12 +32,13 @@ from warren_broker.remote.frames import (
     ref_of,
     unpack,
 )
+from warren_broker.remote.session import Farewell, Lost, Refused, Session, hang_up
 from warren_broker.topology import Address
 
 CONNECT_S = 10.0
 DECLARE_S = 30.0
 CALM_S = 5.0
-"""A conversation that lasted this long was no fluke: the next one may begin at once."""
+"""A session that lasted this long was no fluke: the next one may begin at once."""
 _HTTP_REFUSALS = {
     400: "it takes no WebSocket there; is a proxy in between that doesn't pass them on?",
     401: "it does not accept this API key",
@@ -53,10 +53,10 @@ _HTTP_DELAYS = {
 log = logging.getLogger(__name__)
 
 
-class Taker(Protocol):
+class FrameReceiver(Protocol):
     """Who takes what the gateway delivers for one consumer."""
 
-    def deliver(self, conversation: Conversation, frame: Delivered, body: bytes) -> None: ...
+    def deliver(self, session: Session, frame: Delivered, body: bytes) -> None: ...
     def end_of_queue(self, error: str | None) -> None: ...
 
 
@@ -66,13 +66,13 @@ class Link:
     ) -> None:
         self._heartbeat_s = heartbeat_s
         self.description = f"the gateway at {url}"
-        self.takers: dict[int, Taker] = {}
+        self.takers: dict[int, FrameReceiver] = {}
         self.declared: dict[Address, None] = {}
         self._url = url + PATH
         self._headers = {"Authorization": f"Bearer {api_key}", WORKER_HEADER: worker}
         self._worker = worker
-        self._session: aiohttp.ClientSession | None = None
-        self._current: Conversation | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._current: Session | None = None
         self._owner: str | None = None
         self._error: BrokerError | None = None
         self._why_not = "it gave no answer"
@@ -89,18 +89,18 @@ class Link:
         """Raises `BrokerUnavailable` when no gateway answers in time, `NotAllowed`."""
         # Proxies of the environment are for the world outside, not for this machine's own gateway.
         is_local = urlsplit(self._url).hostname in ("localhost", "127.0.0.1", "::1")
-        self._session = aiohttp.ClientSession(headers=self._headers, trust_env=not is_local)
+        self._http = aiohttp.ClientSession(headers=self._headers, trust_env=not is_local)
         self._keeping_open = asyncio.create_task(self._keep(), name=f"link of {self._worker}")
         self._keeping_open.add_done_callback(self._kept)
         try:
             async with asyncio.timeout(timeout_s):
-                await self.conversation()
+                await self.session()
         except TimeoutError as error:
             raise BrokerUnavailable(
                 f"no answer from {self.description}: {self._why_not}"
             ) from error
 
-    async def conversation(self) -> Conversation:
+    async def session(self) -> Session:
         """The one under way, or the next one. Raises why there will be none."""
         while True:
             if self._error is not None:
@@ -114,8 +114,8 @@ class Link:
         if self._keeping_open is not None:
             self._keeping_open.cancel()
             await asyncio.wait([self._keeping_open])
-        if self._session is not None:
-            await self._session.close()
+        if self._http is not None:
+            await self._http.close()
 
     async def _keep(self) -> None:
         waits = pauses()
@@ -134,26 +134,26 @@ class Link:
             await asyncio.sleep(next(waits))
 
     async def _converse(self) -> Farewell:
-        conversation = await self._open()
-        listening = asyncio.create_task(conversation.listen(), name=f"listen for {self._worker}")
+        session = await self._open()
+        listening = asyncio.create_task(session.listen(), name=f"listen for {self._worker}")
         try:
-            await self._declare_again(conversation)
+            await self._declare_again(session)
             if self._owner is not None:
                 log.info("%s is connected to %s", self._worker, self.description)
-            self._owner = conversation.owner
-            self._current = conversation
+            self._owner = session.owner
+            self._current = session
             self._wake()
             return await asyncio.shield(listening)
         finally:
             listening.cancel()
             await asyncio.wait([listening])
 
-    async def _open(self) -> Conversation:
+    async def _open(self) -> Session:
         """Connect and be welcomed. Raises `NotAllowed`, or whatever else went wrong."""
-        assert self._session is not None
+        assert self._http is not None
         async with asyncio.timeout(CONNECT_S):
             try:
-                socket = await self._session.ws_connect(
+                socket = await self._http.ws_connect(
                     self._url,
                     heartbeat=self._heartbeat_s,
                     max_msg_size=MAX_FRAME_BYTES,
@@ -161,7 +161,7 @@ class Link:
             except aiohttp.WSServerHandshakeError as error:
                 raise self._turned_away(error) from error
             try:
-                return Conversation(socket, await self._welcomed(socket), self._hand_over)
+                return Session(socket, await self._welcomed(socket), self._hand_over)
             except BaseException:
                 await hang_up(socket)
                 raise
@@ -191,27 +191,27 @@ class Link:
         return Lost(reason)
 
     def _part(self, farewell: Farewell) -> None:
-        """The conversation has ended. Raises `NotAllowed` when another one would end alike."""
+        """The session has ended. Raises `NotAllowed` when another one would end alike."""
         if farewell.code in REFUSALS:
             raise NotAllowed(f"{self.description} refuses: {farewell.reason}")
         self._why_not = farewell.reason
         log.warning("%s lost %s: %s", self._worker, self.description, farewell.reason or "hung up")
 
-    async def _declare_again(self, conversation: Conversation) -> None:
+    async def _declare_again(self, session: Session) -> None:
         async with asyncio.timeout(DECLARE_S):
             for address in list(self.declared):
                 try:
                     ref = ref_of(address)
-                    await conversation.call(Declare(call=conversation.number(), address=ref))
+                    await session.call(Declare(call=session.number(), address=ref))
                 except Refused as refused:
                     log.debug("%s not declared again: %s", address.name, refused.message)
 
-    def _hand_over(self, conversation: Conversation, frame: Delivered | Ended, body: bytes) -> None:
+    def _hand_over(self, session: Session, frame: Delivered | Ended, body: bytes) -> None:
         taker = self.takers.get(frame.consumer)
         if taker is None:
             return  # it left; what was under way to it goes back
         if isinstance(frame, Delivered):
-            taker.deliver(conversation, frame, body)
+            taker.deliver(session, frame, body)
         else:
             taker.end_of_queue(frame.error)
 

@@ -1,4 +1,4 @@
-"""A child process's end of the conversation with its supervisor, whose end is `child`.
+"""A child process's end of the connection with its supervisor, whose end is `child`.
 
 A frame is a u32 little-endian length and that many bytes; what they mean is up to the two ends.
 """
@@ -35,7 +35,7 @@ class Channel:
         return cls(connection, json.loads(_exactly(connection, n_bytes)))
 
     def receive(self) -> bytes | None:
-        """The next frame; None when the supervisor has closed the conversation."""
+        """The next frame; None when the supervisor has closed the connection."""
         head = self._file.read(LENGTH.size)
         if len(head) < LENGTH.size:
             return None

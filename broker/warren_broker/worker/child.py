@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from warren_broker.worker.channel import LENGTH
-from warren_broker.worker.conversation import opened
+from warren_broker.worker.child_socket import opened
 from warren_broker.worker.credentials import harmless_variables
 from warren_broker.worker.forking.client import ForkServer, ForkServerKilled
 from warren_broker.worker.parent import FD_VARIABLE, PARENT_VARIABLE
@@ -237,14 +237,14 @@ class Child:
         self._process.kill()
 
     async def close(self, *, grace_s: float = 3.0) -> None:
-        """End the conversation; kill what does not leave within `grace_s`."""
+        """End the connection; kill what does not leave within `grace_s`."""
         self._writer.close()
         await self._process.end(grace_s)
         with contextlib.suppress(ConnectionError):
             await self._writer.wait_closed()
 
     async def _death(self) -> ChildDied:
-        """The conversation has ended: a child that is leaving gets the time to say its exit code."""
+        """The connection has ended: a child that is leaving gets the time to say its exit code."""
         self._writer.close()
         return ChildDied(self.name, await self._process.end(_LAST_MOMENT_S))
 

@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from warren_env_worker.check.answer_leak import leak
 from warren_env_worker.check.comparing import compares
-from warren_env_worker.check.copying import leak
 from warren_env_worker.check.finding import Finding, Mark, bad, good, unknown
 from warren_env_worker.check.probe import (
     Played,

@@ -28,7 +28,7 @@ from warren_env_worker.environments.http.server import (
     EpisodeLost,
     ServerFailed,
 )
-from warren_env_worker.permissions.asking import AskAgain
+from warren_env_worker.permissions.retries import RetryLater
 
 _SEED, _ACTION, _MOST_TURNS = 11, "1", 4
 
@@ -130,7 +130,7 @@ class Looks:
             await self.server.ask_once("POST", path, body, expected=GONE)
         except EpisodeLost:
             return None
-        except AskAgain as error:
+        except RetryLater as error:
             raise ServerFailed("it gave no answer to a step of an episode never begun") from error
         return bad("an unknown episode is 404", "it answered a step of an episode never begun")
 
@@ -175,7 +175,7 @@ class Looks:
     async def _delete(self, name: str) -> None:
         try:
             await self.server.ask_once("DELETE", self._episode(name))
-        except (EpisodeLost, AskAgain):
+        except (EpisodeLost, RetryLater):
             raise ServerFailed("DELETE must be answered with 200, also a second time") from None
 
     def _episode(self, name: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from warren.environment import ConfigError, NotReplayable
-from warren_env_worker.foreign.conversation import Conversation, ProcessLost
 from warren_env_worker.foreign.package import Package
+from warren_env_worker.foreign.package_process import PackageProcess, ProcessLost
 
 LEAVE_S = 5.0
 MAX_LOSSES = 3
@@ -30,7 +30,7 @@ class ForeignEpisode:
         self._package = package
         self._requests: list[Mapping[str, object]] = [{"make": made}]
         self._answers: list[dict[str, Any]] = []
-        self._conversation: Conversation | None = None
+        self._process: PackageProcess | None = None
 
     async def begin(self) -> dict[str, Any]:
         """Raises `ConfigError`, `PackageFailed`, `StartFailed`."""
@@ -44,17 +44,17 @@ class ForeignEpisode:
     async def leave(self, asked: object) -> None:
         """Closes after a last request, for a program that has something to give back; at once where it is still in a step."""
         try:
-            if self._conversation is not None and not self._conversation.is_asking:
+            if self._process is not None and not self._process.is_asking:
                 async with asyncio.timeout(LEAVE_S):
-                    await self._conversation.ask({"step": asked})
+                    await self._process.ask({"step": asked})
         except (ProcessLost, TimeoutError):
             log.info("a process was gone, or hung, when it was to leave")
         finally:
             self.close()
 
     def close(self) -> None:
-        if self._conversation is not None:
-            self._conversation.close()
+        if self._process is not None:
+            self._process.close()
 
     async def _last_answer(self) -> dict[str, Any]:
         for _ in range(MAX_LOSSES):
@@ -62,15 +62,15 @@ class ForeignEpisode:
                 answer = await self._asked()
             except ProcessLost:
                 log.warning("a process of %s was lost; its episode is replayed", self._package.name)
-                self._conversation = None
+                self._process = None
                 continue
             self._answers.append(answer)
             return answer
         raise PackageFailed(f"its process died {MAX_LOSSES} times at this action")
 
     async def _asked(self) -> dict[str, Any]:
-        if self._conversation is None:
-            self._conversation = await self._package.episode()
+        if self._process is None:
+            self._process = await self._package.episode()
             for number, before in enumerate(self._answers):
                 if await self._answer(self._requests[number]) != before:
                     raise NotReplayable(
@@ -79,8 +79,8 @@ class ForeignEpisode:
         return await self._answer(self._requests[-1])
 
     async def _answer(self, request: Mapping[str, object]) -> dict[str, Any]:
-        assert self._conversation is not None  # `_asked` opens it
-        answer = await self._conversation.ask(request)
+        assert self._process is not None  # `_asked` opens it
+        answer = await self._process.ask(request)
         if "error" in answer:
             raise (ConfigError if answer["misfit"] else PackageFailed)(answer["error"])
         return answer

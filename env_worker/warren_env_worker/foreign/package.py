@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from warren.environment import ConfigError
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.channel import Channel
-from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
+from warren_env_worker.foreign.package_process import MAX_LINE_BYTES, PackageProcess, ProcessLost
 
 START_S = 240.0
 """To import the package: some take many seconds of a processor, on a machine that may be busy."""
@@ -42,7 +42,7 @@ class Package:
         self._starting = asyncio.Lock()
         self._server: _ForkServer | None = None
 
-    async def episode(self) -> Conversation:
+    async def episode(self) -> PackageProcess:
         """A fresh process. Raises `ConfigError` where the package is not installed, `StartFailed`, and `OSError`
         where this process can't connect."""
         for _ in range(MAX_STARTS):
@@ -50,10 +50,10 @@ class Package:
                 return await self._opened()
         raise StartFailed(self.name, f"it was lost {MAX_STARTS} times")
 
-    async def _opened(self) -> Conversation:
+    async def _opened(self) -> PackageProcess:
         server = await self._running()
         try:
-            return await Conversation.opened(server.channel)
+            return await PackageProcess.opened(server.channel)
         except ProcessLost:
             await _end(server.process)  # it may be dead without our having heard of it
             raise

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from warren.environment import ConfigError
-from warren_env_worker.foreign.conversation import Conversation, ProcessLost
 from warren_env_worker.foreign.episode import PackageFailed
 from warren_env_worker.foreign.package import Package
+from warren_env_worker.foreign.package_process import PackageProcess, ProcessLost
 
 
 async def answer_of(
@@ -19,18 +19,18 @@ async def answer_of(
 ) -> dict[str, Any]:
     """`made` is what the program's `make` gets, and `asked` its `step`; `variables` are set in its process before. Raises `ConfigError`, `PackageFailed`,
     `StartFailed`, `ProcessLost`."""
-    conversation = await package.episode()
+    process = await package.episode()
     try:
-        await _answered(conversation, {"variables": variables, "make": made})
-        return await _answered(conversation, {"step": asked})
+        await _answered(process, {"variables": variables, "make": made})
+        return await _answered(process, {"step": asked})
     except ProcessLost as error:
         raise ProcessLost(f"the process of {package.name} was lost") from error
     finally:
-        conversation.close()
+        process.close()
 
 
-async def _answered(conversation: Conversation, request: Mapping[str, object]) -> dict[str, Any]:
-    answer = await conversation.ask(request)
+async def _answered(process: PackageProcess, request: Mapping[str, object]) -> dict[str, Any]:
+    answer = await process.ask(request)
     if "error" in answer:
         raise (ConfigError if answer["misfit"] else PackageFailed)(answer["error"])
     return answer

@@ -4,7 +4,7 @@ import traceback
 from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations, NotReplayable, TaskError
-from warren_env_worker.foreign.conversation import ProcessLost
+from warren_env_worker.foreign.package_process import ProcessLost
 from warren_env_worker.permissions.secrets import cut, shortened, told
 from warren_schemas.episode import FailureKind
 

@@ -11,8 +11,8 @@ from warren.host_services.verdict import AnswerForm, Verdict
 from warren_env_worker.background_loop import background_loop
 from warren_env_worker.verifier.exact import same
 from warren_env_worker.verifier.extraction import extract
-from warren_env_worker.verifier.hazard import is_hazardous, is_too_long
 from warren_env_worker.verifier.pool import VerifierPool
+from warren_env_worker.verifier.too_expensive import is_hazardous, is_too_long
 from warren_env_worker.verifier.verdict import GoldUnusable
 
 N_WORKERS = 2

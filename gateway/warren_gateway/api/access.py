@@ -38,48 +38,48 @@ class ListAudit(Frozen):
 
 
 async def who_am_i(call: Call[Nothing]) -> web.StreamResponse:
-    own = await call.parts.keys.used(call.caller)
+    own = await call.services.keys.used(call.caller)
     return reply(Identity(user=call.owner, is_admin=call.caller.is_admin, key=own))
 
 
 async def add_user(call: Call[AddUser]) -> web.StreamResponse:
-    return reply(await call.parts.users.add(call.takes), status=201)
+    return reply(await call.services.users.add(call.takes), status=201)
 
 
 async def list_users(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(UserList(users=await call.parts.users.listed()))
+    return reply(UserList(users=await call.services.users.listed()))
 
 
 async def disable_user(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.users.disable(_user(call)))
+    return reply(await call.services.users.disable(_user(call)))
 
 
 async def enable_user(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.users.enable(_user(call)))
+    return reply(await call.services.users.enable(_user(call)))
 
 
 async def remove_user(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.users.remove(_user(call)))
+    return reply(await call.services.users.remove(_user(call)))
 
 
 async def create_key(call: Call[CreateKey]) -> web.StreamResponse:
-    return reply(await call.parts.keys.create(call.caller, call.takes), status=201)
+    return reply(await call.services.keys.create(call.caller, call.takes), status=201)
 
 
 async def list_keys(call: Call[ListKeys]) -> web.StreamResponse:
-    return reply(KeyList(keys=await call.parts.keys.listed(call.caller, call.takes.user)))
+    return reply(KeyList(keys=await call.services.keys.listed(call.caller, call.takes.user)))
 
 
 async def rotate_key(call: Call[RotateKey]) -> web.StreamResponse:
-    return reply(await call.parts.keys.rotate(call.caller, _key(call), call.takes), status=201)
+    return reply(await call.services.keys.rotate(call.caller, _key(call), call.takes), status=201)
 
 
 async def revoke_key(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.keys.revoke(call.caller, _key(call)))
+    return reply(await call.services.keys.revoke(call.caller, _key(call)))
 
 
 async def list_audit(call: Call[ListAudit]) -> web.StreamResponse:
-    entries = await call.parts.audit.newest(call.takes.user, call.takes.limit)
+    entries = await call.services.audit.newest(call.takes.user, call.takes.limit)
     return reply(AuditList(entries=entries))
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from aiohttp import web
 
-from warren_gateway.api.admission import admitted, served
+from warren_gateway.api.authorization import admitted, served
 from warren_gateway.api.dialects import told
 from warren_gateway.api.http_server import Runner
 from warren_gateway.api.openapi import encoded
-from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import answering_problems
 from warren_gateway.api.reading import MAX_BODY_BYTES
 from warren_gateway.api.route import Route
+from warren_gateway.api.services import Services
 from warren_gateway.api.table import ROUTES
 
 IDLE_S = 75.0
@@ -25,15 +25,15 @@ IDLE_S = 75.0
 log = logging.getLogger(__name__)
 
 
-def build_app(parts: Parts) -> web.Application:
+def build_app(services: Services) -> web.Application:
     app = web.Application(middlewares=[answering_problems(told)], client_max_size=MAX_BODY_BYTES)
     for route in ROUTES:
-        app.router.add_route(route.method, _pattern(route.path), partial(_serve, route, parts))
+        app.router.add_route(route.method, _pattern(route.path), partial(_serve, route, services))
     app.router.add_route("GET", "/openapi.json", _serve_document)
 
     async def close_streams(_: web.Application) -> None:
-        parts.closing.set()
-        parts.questions.stop()
+        services.closing.set()
+        services.sampler_requests.stop()
 
     app.on_shutdown.append(close_streams)
     return app
@@ -56,13 +56,13 @@ def _names_after(begun: str) -> list[str]:
     return sorted({name for rest in rests if (name := rest.partition("/")[0])[:1] != "{"})
 
 
-def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> web.AppRunner:
+def build_runner(services: Services, *, shutdown_s: float, idle_s: float = IDLE_S) -> web.AppRunner:
     """A handler is cancelled when its caller is gone; `_serve` says what that means.
 
     A connection on which no whole request comes for `idle_s` is closed.
     """
     return Runner(
-        build_app(parts),
+        build_app(services),
         access_log=None,
         keepalive_timeout=idle_s,
         shutdown_timeout=shutdown_s,
@@ -70,12 +70,12 @@ def build_runner(parts: Parts, *, shutdown_s: float, idle_s: float = IDLE_S) -> 
     )
 
 
-async def _serve(route: Route, parts: Parts, request: web.Request) -> web.StreamResponse:
-    caller = await admitted(route, parts, request)
-    if (most := route.max_body_bytes(parts)) > MAX_BODY_BYTES:
+async def _serve(route: Route, services: Services, request: web.Request) -> web.StreamResponse:
+    caller = await admitted(route, services, request)
+    if (most := route.max_body_bytes(services)) > MAX_BODY_BYTES:
         request = request.clone(client_max_size=most)
-    serving = served(route, parts, request, caller)
-    return await (serving if route.ends_with_client else _finished(serving, parts.closing))
+    serving = served(route, services, request, caller)
+    return await (serving if route.ends_with_client else _finished(serving, services.closing))
 
 
 async def _finished(

@@ -54,7 +54,7 @@ async def show_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
 async def republish_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     letter = await _named(call)
     try:
-        is_sent = await within(ANSWER_S, call.parts.broker.requeue_dead_letter(letter.view.id))
+        is_sent = await within(ANSWER_S, call.services.broker.requeue_dead_letter(letter.view.id))
     except Unroutable as error:
         problem = Problem(
             code="origin_is_gone",
@@ -68,7 +68,7 @@ async def republish_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
 async def drop_dead_letter(call: Call[Nothing]) -> web.StreamResponse:
     letter = await _named(call)
     return _settled(
-        letter, await within(ANSWER_S, call.parts.broker.drop_dead_letter(letter.view.id))
+        letter, await within(ANSWER_S, call.services.broker.drop_dead_letter(letter.view.id))
     )
 
 
@@ -90,14 +90,14 @@ async def _named(call: Call[Nothing]) -> _Seen:
 async def _visible(
     call: Call[ListDeadLetters] | Call[Nothing], look: Callable[[DeadLetter], _Seen | None]
 ) -> list[_Seen]:
-    looking = call.parts.broker.look_at_dead_letters(
+    looking = call.services.broker.look_at_dead_letters(
         look, limit=MOST_LOOKED_AT, max_bytes=MOST_BYTES
     )
     letters = await within(ANSWER_S, looking)
     if call.caller.is_admin:
         return letters
     named = {run for letter in letters for run in letter.view.runs}
-    owned = await call.parts.runs.owned(call.viewer, named)
+    owned = await call.services.runs.owned(call.viewer, named)
     return [letter for letter in letters if letter.runs and letter.runs <= owned]
 
 

@@ -35,7 +35,7 @@ async def connect_env_worker(call: Call[Nothing]) -> web.StreamResponse:
     )
     _require_websocket(socket, call.request)
     worker = call.request.headers.get(WORKER_HEADER)
-    with call.parts.remote_sessions.slots.hold(call.owner, worker):
+    with call.services.remote_sessions.slots.hold(call.owner, worker):
         await socket.prepare(call.request)
         code, reason = await _converse(call, socket, worker)
         await socket.close(code=code, message=reason.encode()[:MAX_REASON_BYTES])
@@ -46,16 +46,16 @@ async def _converse(
     call: Call[Nothing], socket: web.WebSocketResponse, worker: str | None
 ) -> tuple[int, str]:
     """Until it ends; the code and the reason of our close."""
-    parts = call.parts
+    services = call.services
     try:
-        serving = parts.remote_sessions.serve(socket, call.owner, worker, call.lost)
-        await until_first(serving, parts.closing.wait())
+        serving = services.remote_sessions.serve(socket, call.owner, worker, call.lost)
+        await until_first(serving, services.closing.wait())
     except Misconduct as misconduct:
         log.warning("a remote worker of %s is sent away: %s", call.owner, misconduct)
         return misconduct.code, str(misconduct)
     except (ConnectionError, TimeoutError) as error:
         log.info("a remote worker of %s is gone: %s", call.owner, error)
-    return WSCloseCode.GOING_AWAY, "the gateway stops" if parts.closing.is_set() else ""
+    return WSCloseCode.GOING_AWAY, "the gateway stops" if services.closing.is_set() else ""
 
 
 def _require_websocket(socket: web.WebSocketResponse, request: web.Request) -> None:

@@ -18,8 +18,8 @@ def installed_version() -> str:
 
 async def show_health(call: Call[Nothing]) -> web.StreamResponse:
     """503 without the store; without the broker work waits, and the gateway still answers."""
-    has_broker = await call.parts.broker_probe.is_well()
-    has_store = await call.parts.store_probe.is_well()
+    has_broker = await call.services.broker_probe.is_well()
+    has_store = await call.services.store_probe.is_well()
     status = "degraded" if has_store else "unavailable"
     health = Health(
         status="ok" if has_store and has_broker else status,

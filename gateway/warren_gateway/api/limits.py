@@ -20,16 +20,16 @@ class ReadUsage(Frozen):
 
 
 async def show_user(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.user_limits.show(call.caller, _user(call)))
+    return reply(await call.services.user_limits.show(call.caller, _user(call)))
 
 
 async def set_limits(call: Call[Limits]) -> web.StreamResponse:
-    return reply(await call.parts.user_limits.change(_user(call), call.takes))
+    return reply(await call.services.user_limits.change(_user(call), call.takes))
 
 
 async def list_usage(call: Call[ReadUsage]) -> web.StreamResponse:
     takes = call.takes
-    rows = await call.parts.usage.listed(
+    rows = await call.services.usage.listed(
         call.caller, by=takes.by, user=takes.user, since_s=takes.since_s
     )
     return reply(UsageList(usage=rows))

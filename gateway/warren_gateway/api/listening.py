@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from warren_gateway.api.app import build_runner
-from warren_gateway.api.parts import Parts
+from warren_gateway.api.services import Services
 from warren_gateway.settings import GatewaySettings
 
 SHUTDOWN_S = 2.0
@@ -27,9 +27,9 @@ class PortInUse(CannotListen):
 
 
 @asynccontextmanager
-async def listening(parts: Parts, settings: GatewaySettings) -> AsyncGenerator[web.AppRunner]:
+async def listening(services: Services, settings: GatewaySettings) -> AsyncGenerator[web.AppRunner]:
     """The HTTP server. Raises `CannotListen`."""
-    runner = build_runner(parts, shutdown_s=SHUTDOWN_S)
+    runner = build_runner(services, shutdown_s=SHUTDOWN_S)
     await runner.setup()
     try:
         await _listen(runner, settings)

@@ -10,8 +10,8 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from warren_gateway.access.caller import Caller, Viewer
-from warren_gateway.api.parts import Parts
 from warren_gateway.api.reading import MAX_BODY_BYTES, read_body, read_query
+from warren_gateway.api.services import Services
 from warren_gateway.until_first import until_first
 from warren_schemas.base import Frozen
 from warren_schemas.users.access import KeyScope
@@ -21,7 +21,7 @@ TakesT = TypeVar("TakesT", bound=BaseModel)
 Scope = KeyScope | Literal["public", "any"]
 """What a key must be good for; `any` good key will do, and `public` needs none."""
 Method = Literal["GET", "POST", "PUT", "DELETE"]
-MostBytes = int | Callable[[Parts], int]
+MostBytes = int | Callable[[Services], int]
 """Of a body; or what says it of this gateway, where its operator sets it."""
 NOBODY = Caller("", "", frozenset())
 """Who calls a public route."""
@@ -36,7 +36,7 @@ class Call(Generic[TakesT]):
     """One request, authenticated and validated."""
 
     request: web.Request
-    parts: Parts
+    services: Services
     caller: Caller
     takes: TakesT
     lost: asyncio.Event = field(default_factory=asyncio.Event)
@@ -44,11 +44,11 @@ class Call(Generic[TakesT]):
 
     async def over(self) -> None:
         """Return when nothing more may be sent: the gateway stops, or the key is no longer good."""
-        await until_first(self.parts.closing.wait(), self.lost.wait())
+        await until_first(self.services.closing.wait(), self.lost.wait())
 
     @property
     def is_over(self) -> bool:
-        return self.parts.closing.is_set() or self.lost.is_set()
+        return self.services.closing.is_set() or self.lost.is_set()
 
     @property
     def owner(self) -> str:
@@ -121,9 +121,9 @@ class Route:
         read = _from_query if self.has_query else read_body
         self._serve = partial(_read_and_handle, takes, read, handler)
 
-    def max_body_bytes(self, parts: Parts) -> int:
+    def max_body_bytes(self, services: Services) -> int:
         most = self._max_body_bytes
-        return most if isinstance(most, int) else most(parts)
+        return most if isinstance(most, int) else most(services)
 
     @property
     def needs_key(self) -> bool:
@@ -136,10 +136,10 @@ class Route:
         return frozenset({401, 429, *lacking} if self.needs_key else ())
 
     async def serve(
-        self, request: web.Request, parts: Parts, caller: Caller, lost: asyncio.Event
+        self, request: web.Request, services: Services, caller: Caller, lost: asyncio.Event
     ) -> web.StreamResponse:
         """Validate what the request brings and hand it to the handler."""
-        return await self._serve(request, parts, caller, lost)
+        return await self._serve(request, services, caller, lost)
 
 
 async def _from_query(request: web.Request, takes: type[TakesT]) -> TakesT:
@@ -151,12 +151,12 @@ async def _read_and_handle(
     read: Callable[[web.Request, type[TakesT]], Awaitable[TakesT]],
     handler: Callable[[Call[TakesT]], Awaitable[web.StreamResponse]],
     request: web.Request,
-    parts: Parts,
+    services: Services,
     caller: Caller,
     lost: asyncio.Event,
 ) -> web.StreamResponse:
     given = await read(request, takes)
-    return await handler(Call(request, parts, caller, given, lost))
+    return await handler(Call(request, services, caller, given, lost))
 
 
 def reply(body: BaseModel, status: int = 200) -> web.Response:

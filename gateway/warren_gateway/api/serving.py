@@ -8,15 +8,15 @@ from warren_schemas.users.access import KeyScope
 
 
 async def serve_model(call: Call[ServeModel]) -> web.StreamResponse:
-    return reply(await call.parts.names.point(call.viewer, call.takes))
+    return reply(await call.services.names.point(call.viewer, call.takes))
 
 
 async def list_served(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(ServedList(served=await call.parts.names.listed(call.viewer)))
+    return reply(ServedList(served=await call.services.names.listed(call.viewer)))
 
 
 async def remove_served(call: Call[RemoveServed]) -> web.StreamResponse:
-    return reply(await call.parts.names.remove(call.viewer, call.takes))
+    return reply(await call.services.names.remove(call.viewer, call.takes))
 
 
 ROUTES = (

@@ -6,8 +6,8 @@
 from warren_gateway.api import (
     access,
     dead_letters,
+    deployment,
     env_workers,
-    fleet,
     health,
     limits,
     serving,
@@ -66,7 +66,7 @@ ROUTES: tuple[Route, ...] = (
     *tinker_checkpoints.ROUTES,
     *tinker_downloads.ROUTES,
     *tinker_account.ROUTES,
-    *fleet.ROUTES,
+    *deployment.ROUTES,
     *env_workers.ROUTES,
     *dead_letters.ROUTES,
     *access.ROUTES,

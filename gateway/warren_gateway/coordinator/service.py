@@ -1,7 +1,7 @@
-"""All coordinators of this gateway: one actor for each run that it holds the lease of.
+"""All coordinators of this gateway: one for each run that it holds the lease of.
 
-Invariants: a run has at most one actor here, and acts only while this gateway holds its lease
-(`run_leases`); an actor's failure ends only its own run; a broker or store that is away ends none; a
+Invariants: a run has at most one coordinator here, and acts only while this gateway holds its lease
+(`run_leases`); a coordinator's failure ends only its own run; a broker or store that is away ends none; a
 run that only a newer gateway can read is left to one.
 """
 
@@ -21,11 +21,11 @@ from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.topology import RUN_CHANGES, results
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.coordinator import records, run_leases
-from warren_gateway.coordinator.actor import RunActor
 from warren_gateway.coordinator.replaying import files
 from warren_gateway.coordinator.retrying import RETRY_S, find
 from warren_gateway.coordinator.rollouts import fair_shares
 from warren_gateway.coordinator.rollouts.opening_rows import with_rows
+from warren_gateway.coordinator.run_coordinator import RunCoordinator
 from warren_gateway.coordinator.run_leases import LOOK_AGAIN_S, RENEWALS, LeaseLost, LimitsChanged
 from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.coordinator.state.client_change import Answered
@@ -56,7 +56,7 @@ class _Holding:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.actor: RunActor | None = None
+        self.coordinator: RunCoordinator | None = None
         self.task: asyncio.Task[None] | None = None
 
 
@@ -103,14 +103,14 @@ class Coordinators:
         holding = self._holdings.get(run_id)
         if holding is None:
             self._look.set()
-        elif holding.actor is not None:
-            holding.actor.notify()
+        elif holding.coordinator is not None:
+            holding.coordinator.notify()
 
     def notify_of_request(self, run_id: RunId, arrived: Arrived | None) -> None:
         """Its client has asked for something at this gateway: for what `arrived` says, or for what the store knows."""
         holding = self._holdings.get(run_id)
-        if holding is not None and holding.actor is not None:
-            holding.actor.notify_of_request(arrived)
+        if holding is not None and holding.coordinator is not None:
+            holding.coordinator.notify_of_request(arrived)
 
     async def hear(self) -> None:
         """Hear of what owners want of their runs at any gateway, until cancelled."""
@@ -118,8 +118,8 @@ class Coordinators:
         def tell(changes: Sequence[RunChanged]) -> None:
             for change in changes:
                 holding = self._holdings.get(change.changed_run)
-                if holding is not None and holding.actor is not None:
-                    holding.actor.notify()
+                if holding is not None and holding.coordinator is not None:
+                    holding.coordinator.notify()
 
         await self._broker.declare(RUN_CHANGES)
         await hear(self._broker, RUN_CHANGES, RunChanged, tell)
@@ -167,8 +167,8 @@ class Coordinators:
             if lease is None or lease.epoch != epoch:
                 log.warning("%s: another gateway has taken over", run)
                 holding.task.cancel()
-            elif holding.actor is not None:
-                holding.actor.notice_requests(lease)
+            elif holding.coordinator is not None:
+                holding.coordinator.notice_requests(lease)
 
     async def _look_at_wants(self) -> None:
         """What the runs of all gateways want, for their shares."""
@@ -210,17 +210,17 @@ class Coordinators:
         finally:
             if self._holdings.get(run) is holding:
                 del self._holdings[run]
-            if holding.actor is not None:
-                holding.actor.stop_declaring_queues()
+            if holding.coordinator is not None:
+                holding.coordinator.stop_declaring_queues()
 
     async def _drive(self, run: RunId, holding: _Holding) -> bool:
-        """One actor's life; False if it should be followed by another."""
+        """One coordinator's life; False if it should be followed by another."""
         try:
             state = await self._store.read(lambda session: records.load(session, run, time.time()))
             if state.epoch != holding.epoch:
                 raise LeaseLost(f"{run}: epoch {holding.epoch} is over")
             state.observed.advice = self._advice
-            actor = holding.actor = RunActor(
+            coordinator = holding.coordinator = RunCoordinator(
                 state,
                 self._store,
                 self._broker,
@@ -231,11 +231,11 @@ class Coordinators:
                 answered=self._answered,
                 open_archive=self._open_archive,
             )
-            actor.notify()  # of what has changed since the row was read
-            if not await with_rows(state, self._open_rows, actor.stand_still):
+            coordinator.notify()  # of what has changed since the row was read
+            if not await with_rows(state, self._open_rows, coordinator.stand_still):
                 return False
             log.info("%s drives %s (epoch %d)", self._gateway, run, holding.epoch)
-            await actor.run()
+            await coordinator.run()
             await self._store.transact(
                 lambda session: run_leases.settle(session, run, holding.epoch)
             )
@@ -244,7 +244,7 @@ class Coordinators:
         return True
 
     async def _is_settled(self, run: RunId, holding: _Holding, error: Exception) -> bool:
-        """What an actor's failure means; False if it should be tried again."""
+        """What a coordinator's failure means; False if it should be tried again."""
         if find(error, LeaseLost):
             log.warning("%s: another gateway has taken over", run)
             await self._tidy(run)
@@ -258,7 +258,7 @@ class Coordinators:
         if (reason := next(filter(None, (find(error, kind) for kind in AWAY)), None)) is not None:
             log.warning("%s begins again from the store: %s", run, reason)
             return False
-        if holding.actor is None and isinstance(error, ValidationError):
+        if holding.coordinator is None and isinstance(error, ValidationError):
             self._unreadable.add(run)  # our lease runs out, and we take no other
             log.error(
                 "%s is left to a gateway that can read it: %s", run, "; ".join(explain(error))
@@ -266,17 +266,17 @@ class Coordinators:
             return True
         error_id = new_id("err")
         log.error("%s: the coordinator of %s failed", error_id, run, exc_info=error)
-        if holding.actor is None:
+        if holding.coordinator is None:
             return False
         try:
-            await holding.actor.fail(
+            await holding.coordinator.fail(
                 f"internal error {error_id}; the gateway's log has the details"
             )
         except LeaseLost:
             return True
         except Exception as failure:
             log.error("%s: %s can't be ended as failed", error_id, run, exc_info=failure)
-        return False  # the next actor finds the run over, and cleans up
+        return False  # the next coordinator finds the run over, and cleans up
 
     async def _tidy(self, run: RunId) -> None:
         """Whoever has ended the run has deleted its queues, perhaps while we were cut off: our consumer makes its own anew

@@ -31,7 +31,7 @@ from warren_gateway.base_models.stored import exact_name
 from warren_gateway.inference.pinning import NEWEST, CannotServe, Pinned, after_step, of_checkpoint
 from warren_gateway.runs.kept_versions import KEPT_S
 from warren_gateway.runs.owned import NoSuchRun, owned_run, read_by, readable_run
-from warren_gateway.runs.verbs import told
+from warren_gateway.runs.steering import told
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow
 from warren_schemas.events import RunState

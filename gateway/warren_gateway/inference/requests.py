@@ -3,7 +3,7 @@
 Tools are told and called as in training: in the system message and in the words (`tools_in_chat`).
 """
 
-from warren_gateway.inference.questions import Question
+from warren_gateway.inference.sampler_requests import Question
 from warren_schemas.chat.tool_formats import Tool
 from warren_schemas.chat.tools_in_chat import Called, as_words, with_tools
 from warren_schemas.config import Sampling

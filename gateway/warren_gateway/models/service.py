@@ -28,7 +28,7 @@ from warren_gateway.models.recent_ops import RecentOps
 from warren_gateway.models.submitting import insert_request, touch
 from warren_gateway.models.viewing import Shown, shown, trainable_view
 from warren_gateway.models.waiters import Waiters
-from warren_gateway.runs import verbs
+from warren_gateway.runs import steering
 from warren_gateway.runs.owned import read_by
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.store.outbox import Relay
@@ -288,7 +288,7 @@ def _close(viewer: Viewer, model: str, session: Session) -> Shown:
     if RunState(run.state).is_final:
         return _shown(session, (run, row))
     is_begun = run.started_s is not None and run.state != RunState.PAUSED
-    verb = verbs.finish if is_begun else partial(verbs.cancel, save=False)
+    verb = steering.finish if is_begun else partial(steering.cancel, save=False)
     return _shown(session, (verb(viewer, run.id, session=session), row))
 
 

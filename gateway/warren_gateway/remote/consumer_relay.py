@@ -1,6 +1,6 @@
 """One consumer of a remote worker: from the broker to its socket, and its acks back.
 
-Invariants: what was not settled goes back to the queue when the worker leaves or its conversation
+Invariants: what was not settled goes back to the queue when the worker leaves or its session
 ends, however it ends; a delivery is settled once; no more are under way than the worker asked for,
 which is what the broker's own prefetch sees to.
 """

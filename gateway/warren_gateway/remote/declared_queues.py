@@ -1,8 +1,8 @@
 """The queues that owners' remote env workers have at the broker, as part of a budget.
 
 Invariants: a queue is counted once, before it is declared, and for as long as the broker may have it: while a
-conversation uses it, and then until the broker has forgotten it. So neither many names at once nor
-one after the other, each in a conversation of its own, make more queues than the budget allows.
+session uses it, and then until the broker has forgotten it. So neither many names at once nor
+one after the other, each in a session of its own, make more queues than the budget allows.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class DeclaredQueues:
 
 
 class SessionQueues:
-    """Those of one conversation."""
+    """Those of one session."""
 
     def __init__(self, all_queues: DeclaredQueues, owner: str) -> None:
         self.owner = owner
@@ -86,7 +86,7 @@ class SessionQueues:
         return place.name in self._places
 
     def close(self) -> None:
-        """The conversation is over."""
+        """The session is over."""
         places, self._places = self._places, {}
         for place in places.values():
             self._all.leave(self, place)

@@ -70,7 +70,7 @@ class OwnerGrants:
     def __init__(
         self, queues: SessionQueues, worker: str, issued: Issued, owned_runs: OwnedRuns
     ) -> None:
-        """`queues` are those of this conversation, and of its owner."""
+        """`queues` are those of this session, and of its owner."""
         self._owner = queues.owner
         self._queues = queues
         self._worker = worker

@@ -1,10 +1,10 @@
-"""One conversation with a remote worker, and all that is done for it meanwhile.
+"""One session of a remote worker, and all that is done for it meanwhile.
 
 Invariants
 - The socket is always read: a call is answered when it is done, and holds up no other and no
-  heartbeat. How much may be under way is told in the welcome; more ends the conversation.
+  heartbeat. How much may be under way is told in the welcome; more ends the session.
 - A call is answered once, whatever becomes of it; what it was about is checked first (`grants`).
-- When the conversation ends, at any line, every task of the session ends and every consumer hands back
+- When the session ends, at any line, every task of the session ends and every consumer hands back
   what was not settled.
 """
 
@@ -69,7 +69,7 @@ _Work = Declare | Publish | GiveUp | Stop | Leave
 
 
 class Misconduct(Exception):
-    """The worker broke the rules of the conversation, which ends with this code."""
+    """The worker broke the rules of the session, which ends with this code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -150,7 +150,7 @@ class RemoteSession:
         if not task.cancelled() and (error := task.exception()) is not None:
             if not isinstance(error, (ConnectionError, BrokerClosed)):
                 log.error("a task for a remote worker broke", exc_info=error)
-            # Whatever it was for, it won't be done: the worker begins again in a new conversation.
+            # Whatever it was for, it won't be done: the worker begins again in a new session.
             self._farewell = asyncio.create_task(self._socket.close(code=1011), name="farewell")
 
     async def _answer(self, frame: AnyCall, work: Callable[[], Awaitable[None]]) -> None:

@@ -1,8 +1,8 @@
 """All sessions of this gateway: who comes in, who is still inside, and when somebody has to go.
 
-Invariants: a worker is in one session at most (a second conversation ends the first, which may be
+Invariants: a worker is in one session at most (a second one ends the first, which may be
 half-open, and begins when that has handed everything back); a key that is no longer good ends its
-conversations as soon as this gateway knows (`access.callers`). How many there may be, of whom, is a budget that is held before the socket is accepted
+sessions as soon as this gateway knows (`access.callers`). How many there may be, of whom, is a budget that is held before the socket is accepted
 (`slots`).
 """
 
@@ -83,7 +83,7 @@ class RemoteSessions:
         worker: str | None,
         lost: asyncio.Event,
     ) -> None:
-        """One conversation, from its hello to its end; `worker` is who it is the place of. `lost` is set once
+        """One session, from its hello to its end; `worker` is who it is the place of. `lost` is set once
         the key is no longer good.
 
         Raises `Misconduct`.
@@ -139,7 +139,7 @@ async def _hello(socket: web.WebSocketResponse, hello_s: float) -> Hello:
         raise ConnectionResetError("it hung up before it said hello")
     frame, _ = read_frame(data)
     if not isinstance(frame, Hello):
-        raise Misconduct(OUT_OF_ORDER, f"a conversation begins with hello, not with {frame.kind}")
+        raise Misconduct(OUT_OF_ORDER, f"a session begins with hello, not with {frame.kind}")
     if frame.protocol != PROTOCOL:
         raise Misconduct(
             WRONG_PROTOCOL,

@@ -19,14 +19,14 @@ from sqlmodel import Session, col
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.checkpoints import require_checkpoint
 from warren_gateway.runs.newer_versions import readable_config
-from warren_gateway.runs.submitting import require_allowed
-from warren_gateway.runs.verbs import (
+from warren_gateway.runs.steering import (
     WrongState,
     locked,
     require_going,
     require_not_cancelled,
     told,
 )
+from warren_gateway.runs.submitting import require_allowed
 from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.tables import JobRow, Run
 from warren_schemas.config import TrainConfig

@@ -16,7 +16,7 @@ from functools import partial
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.runs.verbs import WrongState, locked, require_going, told
+from warren_gateway.runs.steering import WrongState, locked, require_going, told
 from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import Relay

@@ -6,7 +6,7 @@ from warren_gateway.runs.deleting import RunInUse
 from warren_gateway.runs.owned import NoSuchRun
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.runs.sources import UnusableSource
-from warren_gateway.runs.verbs import RunHasEnded, WrongState
+from warren_gateway.runs.steering import RunHasEnded, WrongState
 from warren_schemas.http import Problem
 
 RunProblem = (

@@ -8,7 +8,7 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.runs.owned import NoSuchRun, owned_run
-from warren_gateway.runs.verbs import RunHasEnded, WrongState
+from warren_gateway.runs.steering import RunHasEnded, WrongState
 from warren_gateway.store.tables import Checkpoint, Model, Run
 from warren_schemas.config import TrainConfig
 from warren_schemas.events import RunState

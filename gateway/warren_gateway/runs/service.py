@@ -25,7 +25,7 @@ from warren_broker.port import Broker
 from warren_broker.topology import run_events
 from warren_gateway.access.caller import Viewer
 from warren_gateway.probe import within
-from warren_gateway.runs import verbs
+from warren_gateway.runs import steering
 from warren_gateway.runs.changing import change
 from warren_gateway.runs.checkpoints import list_checkpoints
 from warren_gateway.runs.deleting import RunInUse, delete_run
@@ -165,19 +165,19 @@ class Runs:
 
         Raises `NoSuchRun`, `RunHasEnded`, `StoreUnavailable`.
         """
-        return await self._steer(run, partial(verbs.cancel, viewer, run, save))
+        return await self._steer(run, partial(steering.cancel, viewer, run, save))
 
     async def finish(self, viewer: Viewer, run: str) -> RunView:
         """Ask for its early end: a last evaluation, a checkpoint, completed. Raises as `cancel`, and `WrongState`."""
-        return await self._steer(run, partial(verbs.finish, viewer, run))
+        return await self._steer(run, partial(steering.finish, viewer, run))
 
     async def pause(self, viewer: Viewer, run: str) -> RunView:
         """Ask for it to be saved and to give its trainer back. Raises as `finish`."""
-        return await self._steer(run, partial(verbs.pause, viewer, run))
+        return await self._steer(run, partial(steering.pause, viewer, run))
 
     async def resume(self, viewer: Viewer, run: str) -> RunView:
         """Ask for it to go on. Raises as `finish`, and `OverBudget`."""
-        return await self._steer(run, partial(verbs.resume, viewer, run, self._limits))
+        return await self._steer(run, partial(steering.resume, viewer, run, self._limits))
 
     async def change(self, viewer: Viewer, run: str, body: SetRun) -> RunView:
         """Change its priority and its limits. Raises as `finish`, and `NotPermitted`, `InvalidChange`,

@@ -11,8 +11,8 @@ from sqlalchemy import update
 from sqlmodel import Session, col
 
 from warren_gateway.coordinator.waiting import waited_too_long
+from warren_gateway.scheduling.decision import Place
 from warren_gateway.scheduling.job_records import JobRecord
-from warren_gateway.scheduling.policy import Place
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.tables import Run
 from warren_schemas.ids import ModelId, RunId

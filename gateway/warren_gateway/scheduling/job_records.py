@@ -8,7 +8,7 @@ from sqlalchemy import Executable, Text, select
 from sqlalchemy import cast as sql_cast
 from sqlmodel import Session, SQLModel, col
 
-from warren_gateway.scheduling.policy import HeldJob, WaitingJob
+from warren_gateway.scheduling.decision import HeldJob, WaitingJob
 from warren_gateway.store.tables import JobRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId, RunId, WorkerId

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sqlmodel import Session
 
-from warren_gateway.scheduling.policy import OwnerShare
+from warren_gateway.scheduling.decision import OwnerShare
 from warren_gateway.usage.counting import recent_use
 from warren_gateway.usage.limits import OwnerLimits
 

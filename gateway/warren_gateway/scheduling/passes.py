@@ -13,11 +13,11 @@ from warren_gateway.scheduling import notices
 from warren_gateway.scheduling.blocked import Blockers
 from warren_gateway.scheduling.closing_models import closing_models
 from warren_gateway.scheduling.deadlines import give_up
+from warren_gateway.scheduling.decision import Decision, Place, decide
 from warren_gateway.scheduling.job_records import JobRecord, open_jobs
 from warren_gateway.scheduling.load_budget import charge, within_budget
 from warren_gateway.scheduling.loading import in_use, on_their_way, order_loads, unsampled
 from warren_gateway.scheduling.owner_shares import owner_shares
-from warren_gateway.scheduling.policy import Decision, Place, decide
 from warren_gateway.scheduling.trainer_states import trainer_states
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import GATEWAY

@@ -8,8 +8,8 @@ from functools import partial
 
 from warren_gateway.advice import SEPARATE_WORKERS, Advice
 from warren_gateway.registry import Registry
+from warren_gateway.scheduling.decision import Place
 from warren_gateway.scheduling.passes import Outcome, run_pass
-from warren_gateway.scheduling.policy import Place
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits

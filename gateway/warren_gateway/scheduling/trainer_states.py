@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from warren_gateway.scheduling.decision import HeldJob, TrainerState
 from warren_gateway.scheduling.loading import InUse, Told, spared
-from warren_gateway.scheduling.policy import HeldJob, TrainerState
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.ids import ModelId, WorkerId
 

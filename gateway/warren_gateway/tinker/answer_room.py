@@ -3,7 +3,7 @@
 What is sampled is not known before, and has the rest of the message.
 """
 
-from warren_gateway.inference.questions import Question
+from warren_gateway.inference.sampler_requests import Question
 from warren_gateway.tinker.samples.answering import CantSample
 from warren_schemas.codec.frame import MAX_MESSAGE_BYTES
 

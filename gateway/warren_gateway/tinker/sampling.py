@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from warren_gateway.coordinator.clients.sampled_versions import MOST_SAMPLED
-from warren_gateway.inference.questions import Answer, Question
+from warren_gateway.inference.sampler_requests import Answer, Question
 from warren_gateway.tinker.answer_room import require_room
 from warren_gateway.tinker.asked_prompts import AskedPrompt, plain, prompt_of
 from warren_gateway.tinker.chosen_tokens import targets_of, tell_drawn, tell_targets

@@ -9,6 +9,6 @@ outside the mask has no influence, whatever stands there.
 """
 
 from warren_gpu_worker.losses.objective import Objective, compute_objective
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 __all__ = ["LossValue", "Objective", "TokenTensors", "compute_objective"]

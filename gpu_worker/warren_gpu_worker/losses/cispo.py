@@ -1,7 +1,7 @@
 """Policy gradient with a clipped importance weight."""
 
 from warren_gpu_worker.losses.ratio import masked_ratio
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 
 def cispo(tokens: TokenTensors, clip_low: float, clip_high: float) -> LossValue:

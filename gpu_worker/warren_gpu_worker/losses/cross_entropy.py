@@ -2,7 +2,7 @@
 
 import torch
 
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 
 def cross_entropy(tokens: TokenTensors) -> LossValue:

@@ -1,7 +1,7 @@
 """Policy gradient with a quadratic penalty on the log-ratio."""
 
 from warren_gpu_worker.losses.ratio import masked_ratio
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 
 def dro(tokens: TokenTensors, beta: float) -> LossValue:

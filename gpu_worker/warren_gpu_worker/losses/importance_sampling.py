@@ -1,7 +1,7 @@
 """Unclipped importance-weighted policy gradient."""
 
 from warren_gpu_worker.losses.ratio import masked_ratio
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 
 def importance_sampling(tokens: TokenTensors) -> LossValue:

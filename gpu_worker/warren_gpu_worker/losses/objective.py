@@ -13,8 +13,8 @@ from warren_gpu_worker.losses.ppo import ppo
 from warren_gpu_worker.losses.ratio import ratio_diagnostics
 from warren_gpu_worker.losses.reference import charge_rewards, masked_estimate
 from warren_gpu_worker.losses.sapo import sapo
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 from warren_gpu_worker.losses.truncation import truncated
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
 from warren_schemas.config import (
     CispoLoss,
     CrossEntropyLoss,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from warren_gpu_worker.losses.ratio import masked_ratio
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 
 def ppo(tokens: TokenTensors, clip_low: float, clip_high: float) -> LossValue:

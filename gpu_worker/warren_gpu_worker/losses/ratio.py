@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from warren_gpu_worker.losses.value import TokenTensors
+from warren_gpu_worker.losses.tensors import TokenTensors
 
 
 @dataclass(frozen=True, slots=True)

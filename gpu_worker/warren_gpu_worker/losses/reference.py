@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from warren_gpu_worker.losses.value import TokenTensors
+from warren_gpu_worker.losses.tensors import TokenTensors
 from warren_schemas.config import KlPenalty
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from warren_gpu_worker.losses.ratio import masked_ratio
-from warren_gpu_worker.losses.value import LossValue, TokenTensors
+from warren_gpu_worker.losses.tensors import LossValue, TokenTensors
 
 
 def sapo(tokens: TokenTensors, tau_pos: float, tau_neg: float) -> LossValue:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from warren_gpu_worker.losses.ratio import masked_ratio
-from warren_gpu_worker.losses.value import TokenTensors
+from warren_gpu_worker.losses.tensors import TokenTensors
 from warren_schemas.config import DroLoss, Loss
 
 

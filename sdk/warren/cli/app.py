@@ -66,7 +66,7 @@ def build() -> App:
     _add(app, "trajectories", "warren.cli.commands.runs.trajectories:trajectories", _RUNS)
     _add(app, "replay", "warren.cli.commands.runs.replay:replay", _RUNS)
     app.command(_subcommands("workers", "warren.cli.commands.system.workers", _SYSTEM))
-    _add(app, "queues", "warren.cli.commands.system.cluster:queues", _SYSTEM)
+    _add(app, "queues", "warren.cli.commands.system.queues:queues", _SYSTEM)
     app.command(_subcommands("dead-letters", "warren.cli.commands.system.dead_letters", _SYSTEM))
     app.command(_subcommands("users", "warren.cli.commands.access.users", _ACCESS))
     app.command(_subcommands("keys", "warren.cli.commands.access.keys", _ACCESS))

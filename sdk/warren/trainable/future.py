@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from warren.connection.transport import Transport
 from warren.errors import OpFailed
-from warren.trainable.retrying import patiently
+from warren.trainable.retrying import with_retries
 from warren_schemas.http import FutureDone, FutureFailed, FuturePending
 from warren_schemas.http.trainable import FutureAnswer
 
@@ -48,7 +48,7 @@ class Future:
 
     async def _ask(self) -> FutureDone | FutureFailed:
         while True:
-            outcome = await patiently(partial(self._outcome, POLL_S))
+            outcome = await with_retries(partial(self._outcome, POLL_S))
             if not isinstance(outcome, FuturePending):
                 return outcome
 

@@ -22,7 +22,7 @@ from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
 from warren.pending import pending
 from warren.trainable.future import Future
-from warren.trainable.retrying import patiently
+from warren.trainable.retrying import with_retries
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, Loss
 from warren_schemas.http import Datum, FutureDone, TrainableView
 from warren_schemas.http.trainable import (
@@ -280,7 +280,7 @@ class TrainableModel:
         """Until the gateway has it: the same key gives the same future, however often it is sent."""
         body = AskOp(op=op, key=secrets.token_hex(12), sequence=sequence)
         ask = partial(self._transport.post, f"{self._path()}/ops", FutureView, body)
-        return await patiently(ask)
+        return await with_retries(ask)
 
     async def _delete(self, asked: KeptAsked) -> KeptList:
         return await self._transport.post(f"{self._path()}/kept/delete", KeptList, asked)

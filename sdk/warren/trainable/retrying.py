@@ -14,7 +14,7 @@ PAUSE_S = 1.0
 T = TypeVar("T")
 
 
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+async def with_retries(ask: Callable[[], Awaitable[T]]) -> T:
     """Only for what may be asked twice. Raises `GatewayUnreachable`, `GatewayBusy` when the patience is over."""
     until_s = time.monotonic() + PATIENCE_S
     while True:

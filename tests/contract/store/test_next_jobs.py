@@ -10,7 +10,7 @@ from tests.support.waiting_jobs import PLAYERS, decide, submit, trainer, write
 from warren_broker.topology import RUN_CHANGES
 from warren_gateway.coordinator import run_leases
 from warren_gateway.scheduling.closing_models import GRACE_S
-from warren_gateway.scheduling.policy.decide import N_NEXT
+from warren_gateway.scheduling.decision.decide import N_NEXT
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import OutboxRow, Run
 from warren_schemas.codec.wire import decode

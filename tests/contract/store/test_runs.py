@@ -250,8 +250,8 @@ async def test_what_can_not_be_an_id_is_404(gateway: Gateway, name: str) -> None
 async def test_owners_of_many_runs_are_asked_for_in_parts(gateway: Gateway) -> None:
     run = await gateway.submit()
     names = {run, "run_\0", *(f"run_{i}" for i in range(70_000))}
-    assert await gateway.parts.runs.owned(Viewer("ann"), names) == {run}
-    assert await gateway.parts.runs.owned(Viewer("bob"), names) == set()
+    assert await gateway.services.runs.owned(Viewer("ann"), names) == {run}
+    assert await gateway.services.runs.owned(Viewer("bob"), names) == set()
 
 
 async def test_another_owners_runs_are_not_listed(gateway: Gateway) -> None:

@@ -171,7 +171,7 @@ async def test_owners_lower_the_priority_of_their_runs_and_admins_alone_raise_it
         assert response.status == 403
     assert (await row_of(gateway, run)).priority == -7
 
-    runs = gateway.parts.runs
+    runs = gateway.services.runs
     assert (await runs.change(Viewer("root", sees_all=True), run, SetRun(priority=9))).priority == 9
     await set_row(gateway, run, state=RunState.FAILED)
     status, successor = await ask(gateway, run, "retry")

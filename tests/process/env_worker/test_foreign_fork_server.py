@@ -13,9 +13,9 @@ import pytest
 
 from warren_env_worker.foreign import virtual_environments
 from warren_env_worker.foreign.channel import Channel
-from warren_env_worker.foreign.conversation import MAX_LINE_BYTES, Conversation, ProcessLost
 from warren_env_worker.foreign.episode import ForeignEpisode, PackageFailed
 from warren_env_worker.foreign.package import Package
+from warren_env_worker.foreign.package_process import MAX_LINE_BYTES, PackageProcess, ProcessLost
 
 PROGRAM = Path(__file__).parents[2] / "support" / "foreign_program.py"
 N_FILES = 40
@@ -45,18 +45,18 @@ async def fork_server() -> AsyncGenerator[Server]:
         assert await process.wait() == 0
 
 
-async def begun(channel: Channel) -> Conversation:
-    conversation = await Conversation.opened(channel)
-    assert await conversation.ask({"make": {}}) == {"shown": "begun"}
-    return conversation
+async def begun(channel: Channel) -> PackageProcess:
+    process = await PackageProcess.opened(channel)
+    assert await process.ask({"make": {}}) == {"shown": "begun"}
+    return process
 
 
-async def told_of_more(channel: Channel, kept: list[Conversation]) -> str:
+async def told_of_more(channel: Channel, kept: list[PackageProcess]) -> str:
     """What the first one is told that there is no room for."""
     while True:
-        conversation = await Conversation.opened(channel)
-        kept.append(conversation)
-        answer = await conversation.ask({"make": {}})
+        process = await PackageProcess.opened(channel)
+        kept.append(process)
+        answer = await process.ask({"make": {}})
         if "error" in answer:
             assert not answer["misfit"]
             return answer["error"]
@@ -67,15 +67,15 @@ async def test_an_episode_that_there_is_no_room_for_is_told_so_and_costs_the_oth
 ):
     async with fork_server() as server:
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (N_FILES, N_FILES))
-        kept: list[Conversation] = []
+        kept: list[PackageProcess] = []
         for _ in range(3):
             assert "Too many open files" in await told_of_more(server.channel, kept)
             kept.pop().close()
         assert len(kept) > N_FILES // 4
-        for conversation in kept:
-            assert await conversation.ask({"step": "well"}) == {"shown": "well"}
-        for conversation in kept:
-            conversation.close()
+        for process in kept:
+            assert await process.ask({"step": "well"}) == {"shown": "well"}
+        for process in kept:
+            process.close()
 
 
 class Started(Package):
@@ -85,8 +85,8 @@ class Started(Package):
         super().__init__("started", "none.py")
         self._channel = server.channel
 
-    async def episode(self) -> Conversation:
-        return await Conversation.opened(self._channel)
+    async def episode(self) -> PackageProcess:
+        return await PackageProcess.opened(self._channel)
 
 
 async def test_an_episode_that_is_left_is_asked_for_the_last_time_where_it_lives(
@@ -122,20 +122,20 @@ async def test_an_episode_that_is_left_in_a_step_is_not_asked_again(tmp_path: Pa
 
 async def test_a_refusal_is_heard_also_where_the_connection_is_closed_before_the_request() -> None:
     channel = Channel()
-    conversation = await Conversation.opened(channel)
+    process = await PackageProcess.opened(channel)
     _, descriptors, _, _ = socket.recv_fds(channel.theirs, 1, 1)
     with socket.socket(fileno=descriptors[0]) as theirs:
         theirs.sendall(b'{"error": "no room", "misfit": false}\n')
-    assert await conversation.ask({"make": {}}) == {"error": "no room", "misfit": False}
-    conversation.close()
+    assert await process.ask({"make": {}}) == {"error": "no room", "misfit": False}
+    process.close()
     channel.close()
 
 
 async def test_a_process_gone_is_lost_and_makes_room() -> None:
     async with fork_server() as server:
-        conversation = await begun(server.channel)
+        process = await begun(server.channel)
         with pytest.raises(ProcessLost):
-            await conversation.ask({"step": "die"})
+            await process.ask({"step": "die"})
         (await begun(server.channel)).close()
 
 
@@ -149,9 +149,9 @@ async def test_sets_of_texts_have_one_order_in_every_fork_server_and_pythonpath_
     virtual_environments.note_installed("gymnasium")
     told: list[object] = []
     for _ in range(3):
-        conversation = await Package("gymnasium", str(PROGRAM)).episode()
-        told.append(await conversation.ask({"step": "order"}))
-        conversation.close()
+        process = await Package("gymnasium", str(PROGRAM)).episode()
+        told.append(await process.ask({"step": "order"}))
+        process.close()
     assert told[1:] == told[:1] * 2
     assert "/of/somebody/else" not in str(told)
 
@@ -162,7 +162,7 @@ async def test_who_has_no_descriptor_left_does_not_take_the_other_for_dead() -> 
         resource.setrlimit(resource.RLIMIT_NOFILE, (1, usual[1]))
         try:
             with pytest.raises(OSError, match="Too many open files"):
-                await Conversation.opened(server.channel)
+                await PackageProcess.opened(server.channel)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, usual)
         (await begun(server.channel)).close()
@@ -172,24 +172,24 @@ async def test_a_fork_server_that_is_gone_takes_no_connection() -> None:
     channel = Channel()
     channel.theirs.close()
     with pytest.raises(ProcessLost):
-        await Conversation.opened(channel)
+        await PackageProcess.opened(channel)
     channel.close()
 
 
 async def test_what_cannot_be_told_is_the_package_s_failure_and_the_process_stays() -> None:
     async with fork_server() as server:
-        conversation = await begun(server.channel)
+        process = await begun(server.channel)
         for words, reason in {
             "not finite": "its reward is nan; expected a finite number",
             "half a pair": "UnicodeEncodeError",
             "no JSON": "bytes is not JSON serializable",
             "long": "it shows 5242894 bytes at once; 4194304 can be sent",
         }.items():
-            answer = await conversation.ask({"step": words})
+            answer = await process.ask({"step": words})
             assert reason in answer["error"]
             assert answer["misfit"] is False
-        assert await conversation.ask({"step": "well"}) == {"shown": "well"}
-        conversation.close()
+        assert await process.ask({"step": "well"}) == {"shown": "well"}
+        process.close()
 
 
 @pytest.mark.parametrize(("trouble", "is_misfit"), [("make", True), ("begin", False)])
@@ -197,7 +197,7 @@ async def test_the_config_is_to_blame_for_what_raises_when_it_is_used_alone(
     trouble: str, is_misfit: bool
 ) -> None:
     async with fork_server() as server:
-        conversation = await Conversation.opened(server.channel)
-        answer = await conversation.ask({"make": {"trouble": trouble}})
+        process = await PackageProcess.opened(server.channel)
+        answer = await process.ask({"make": {"trouble": trouble}})
         assert answer["misfit"] is is_misfit
-        conversation.close()
+        process.close()

@@ -22,7 +22,7 @@ from warren_env_worker.host.host import Host
 from warren_env_worker.host.protocol import Observed, Refused
 from warren_schemas.episode import FailureKind, TaskRef
 
-TROUBLE = "warren_env_worker.environments.trouble"
+TROUBLE = "warren_env_worker.environments.faulty"
 CRASHED = FailureKind.ENVIRONMENT_CRASHED
 N_FILES = 256
 """Far fewer than usual; so many episodes as used to need more take too long to begin."""

@@ -81,10 +81,10 @@ async def test_an_owner_sees_his_own_episodes_and_nobody_elses(
 
 
 async def test_only_the_owner_sees_his_worker(gateway: Gateway, broker: Broker) -> None:
-    registry = asyncio.create_task(gateway.parts.registry.run())
-    before = gateway.parts.registry.generation
+    registry = asyncio.create_task(gateway.services.registry.run())
+    before = gateway.services.registry.generation
     async with serving(gateway, "ann", "env_a"):
-        await asyncio.wait_for(gateway.parts.registry.changed(before), PATIENCE_S)
+        await asyncio.wait_for(gateway.services.registry.changed(before), PATIENCE_S)
         for client, seen in ((gateway.ann, ["env_a"]), (gateway.bob, [])):
             async with client.get("/v1/workers") as response:
                 listed = WorkerList.model_validate_json(await response.read()).workers

@@ -18,7 +18,7 @@ from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.sampler.supervisor.child_process import Answered, SamplerProcess
 from warren_gpu_worker.sampler.supervisor.open_turns import OpenTurn, OpenTurns
 from warren_gpu_worker.settings import GpuWorkerSettings, VllmSettings
-from warren_gpu_worker.time_share import Stay, Terms, TimeShare
+from warren_gpu_worker.time_share import TimeShare, TimeShareLimits, TrainerHold
 from warren_gpu_worker.trainer.messages import (
     Answer,
     Apply,
@@ -32,7 +32,7 @@ from warren_schemas.ids import ModelId
 from warren_schemas.training import KeepReference, ModelSpec, OpBody, SaveState
 
 CHILD = "tests.support.time_share_children"
-QUICK = Terms(keep_s=0.05, hold_s=0.1, linger_s=0.02)
+QUICK = TimeShareLimits(keep_s=0.05, hold_s=0.1, linger_s=0.02)
 
 
 async def settle() -> None:
@@ -85,25 +85,25 @@ async def test_a_trainer_that_no_longer_waits_leaves_the_gpu_to_samplers() -> No
 
 async def test_the_trainer_stays_until_it_is_idle_or_has_had_its_time_and_is_missed() -> None:
     nudged = asyncio.Event()
-    time_share = TimeShare(Terms(hold_s=1000.0, linger_s=0.01))
-    stay = Stay(time_share, nudged.set)
-    await stay.come()
-    assert not stay.must_go(has_work=False)
+    time_share = TimeShare(TimeShareLimits(hold_s=1000.0, linger_s=0.01))
+    hold = TrainerHold(time_share, nudged.set)
+    await hold.acquire()
+    assert not hold.must_release(has_work=False)
     time_share.miss()
     assert nudged.is_set()
-    assert not stay.must_go(has_work=True)
+    assert not hold.must_release(has_work=True)
     nudged.clear()
-    while not stay.must_go(has_work=False):
+    while not hold.must_release(has_work=False):
         await asyncio.wait_for(nudged.wait(), PATIENCE_S)
         nudged.clear()
-    assert stay.must_go(has_work=True), "it is on its way: nothing may begin any more"
-    stay.go()
-    assert not stay.must_go(has_work=True)
-    time_share.terms = Terms(hold_s=0.0)
-    await stay.come()
-    assert not stay.must_go(has_work=True), "nobody misses it yet"
+    assert hold.must_release(has_work=True), "it is on its way: nothing may begin any more"
+    hold.release()
+    assert not hold.must_release(has_work=True)
+    time_share.limits = TimeShareLimits(hold_s=0.0)
+    await hold.acquire()
+    assert not hold.must_release(has_work=True), "nobody misses it yet"
     time_share.miss()
-    assert stay.must_go(has_work=True)
+    assert hold.must_release(has_work=True)
 
 
 class Pair:
@@ -217,7 +217,7 @@ async def test_both_get_on_while_both_have_more_work_than_time(
         it.is_greedy = True
         it.ask(4)
         await it.open()
-        for stretch in range(4):  # each takes longer than the trainer may stay
+        for stretch in range(4):  # each takes longer than the trainer may hold
             n_before = it.n_turns
             await it.apply(40 * stretch + 1, *[KeepReference()] * 40)
             assert it.n_turns > n_before
@@ -245,7 +245,7 @@ async def test_an_op_that_comes_while_the_trainer_offloads_waits_for_the_gpu(
                 it.order(1, KeepReference())
 
     async with pair("obeys", tmp_path, monkeypatch, ranks=OrderMore) as it:
-        it.time_share.terms = Terms(keep_s=0.05, hold_s=1000.0, linger_s=0.02)
+        it.time_share.limits = TimeShareLimits(keep_s=0.05, hold_s=1000.0, linger_s=0.02)
         await it.open()
         it.ask()
         await it.until(lambda: 1 in it.answers)

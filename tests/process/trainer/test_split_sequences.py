@@ -33,7 +33,7 @@ from transformers import Qwen3Config
 
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_gpu_worker.trainer.child.engine import Engine
-from warren_gpu_worker.trainer.training.splitting import why_not_split
+from warren_gpu_worker.trainer.training.sequence_parallel import why_not_split
 from warren_schemas.config import CrossEntropyLoss, KlPenalty, LoraUpdate, Loss, PpoLoss
 from warren_schemas.token_batch import TokenBatch
 from warren_schemas.training import CriticTerm, Forward, ForwardBackward, ModelSpec, OpBody

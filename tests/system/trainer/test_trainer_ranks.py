@@ -34,7 +34,7 @@ from warren_broker.inbox import receive
 from warren_broker.memory import open_hub
 from warren_broker.memory.hub import MemoryHub
 from warren_broker.topology import jobs, results, trainer
-from warren_gateway.scheduling.policy import WaitingJob, decide
+from warren_gateway.scheduling.decision import WaitingJob, decide
 from warren_gateway.scheduling.trainer_states import trainer_states
 from warren_gpu_worker.settings import GpuWorkerSettings
 from warren_schemas.control import Heartbeat

@@ -92,7 +92,7 @@ async def test_a_cut_socket_brings_back_what_was_not_acked(site: Site) -> None:
         again = [await take(consumer), await take(consumer)]
         assert {delivery.body for delivery in again} == {b"2", b"3"}
         assert {delivery.n_deliveries for delivery in again} == {2}
-        await second.ack()  # of a conversation that is over: it settles nothing
+        await second.ack()  # of a session that is over: it settles nothing
         await third.ack()
         for delivery in again:
             await delivery.ack()

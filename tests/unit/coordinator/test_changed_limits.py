@@ -26,7 +26,7 @@ def store_limits(world: World, **limits: Any) -> None:
 
 
 def tell(world: World) -> None:
-    """It hears of it, as the actor does."""
+    """It hears of it, as the coordinator does."""
     state = world.state
     with Session(world.engine) as session:
         requests = records.requests_of(session, state.run, state.limits_number)
@@ -43,7 +43,7 @@ def move(world: World) -> None:
 
 
 def begin_again(world: World) -> None:
-    """As `RunActor` does: the broker brings again what was not settled, the store what was not answered."""
+    """As `RunCoordinator` does: the broker brings again what was not settled, the store what was not answered."""
     world.load()
     world.state.now_s = world.now_s
     with Session(world.engine) as session, session.begin():

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.unit.coordinator.test_rows import rows_learned, tuned
 from tests.unit.coordinator.world import World, config, loss_at, weights_after
 
-from warren_gateway.coordinator.learning.resuming import landmark
+from warren_gateway.coordinator.learning.resuming import checkpoint_position
 from warren_schemas.config import SftConfig
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded
@@ -117,7 +117,7 @@ def test_a_run_that_goes_on_from_a_checkpoint_begins_its_evaluation_with_the_fir
         world.move()
     splits = [item.spec.task.split for item in world.episodes]
     assert splits.count("dev") == 4
-    mark: Any = landmark(world.state)
+    mark: Any = checkpoint_position(world.state)
     assert {environment for _, environment, _ in mark["tasks_again"]} == {0}
     assert list(mark["task_cursors"]) == ["demonstrate/0"]
 

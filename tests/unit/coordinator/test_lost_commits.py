@@ -32,7 +32,7 @@ def copy_of(world: World) -> sqlite3.Connection:
 
 
 def put_back(world: World, copy: sqlite3.Connection) -> None:
-    """The coordinator starts over, as `RunActor` does."""
+    """The coordinator starts over, as `RunCoordinator` does."""
     world.engine.dispose()
     world.engine = create_engine("sqlite://")
     copy.backup(connection(world))

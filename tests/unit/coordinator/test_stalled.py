@@ -21,7 +21,7 @@ def told(world: World) -> list[str]:
 
 
 def pass_time(world: World, seconds: float) -> None:
-    """As the actor does it: a decision whenever one is due, and no polling."""
+    """As the coordinator does it: a decision whenever one is due, and no polling."""
     end_s = world.now_s + seconds
     world.decide()
     for _ in range(100):

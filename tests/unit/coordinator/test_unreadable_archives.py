@@ -27,7 +27,7 @@ from warren_gateway.coordinator.replaying.files import (
     UploadedRows,
     no_archive,
 )
-from warren_gateway.coordinator.replaying.reader import Shelves, play
+from warren_gateway.coordinator.replaying.reader import RecordingSources, play
 from warren_gateway.coordinator.state.recorded import Message
 from warren_gateway.datasets.row_file import RowFile
 from warren_schemas.config import ArchiveFormat
@@ -73,10 +73,10 @@ async def test_an_archive_that_failed_is_read_on_from_where_it_was(
             raise RecordingUnavailable(DENIED)
         return found
 
-    shelves = Shelves(broker, never, opened, {})
+    sources = RecordingSources(broker, never, opened, {})
     troubles: list[str | None] = []
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
-        playing = tasks.create_task(play(readings, shelves, mailbox))
+        playing = tasks.create_task(play(readings, sources, mailbox))
         offsets: list[int] = []
         while len(offsets) < 3:
             mailbox.ask_for_recorded()
@@ -114,9 +114,9 @@ async def test_why_an_archive_could_not_be_read_is_forgotten_once_it_can(broker:
             raise failures.pop()
         return unfinished
 
-    shelves = Shelves(broker, never, opened, {})
+    sources = RecordingSources(broker, never, opened, {})
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
-        playing = tasks.create_task(play(world.source.readings, shelves, Mailbox()))
+        playing = tasks.create_task(play(world.source.readings, sources, Mailbox()))
         for _ in range(2):
             assert await asyncio.to_thread(unfinished.looks.acquire, timeout=PATIENCE_S)
         playing.cancel()
@@ -155,9 +155,9 @@ async def test_a_row_that_can_t_be_replayed_ends_the_replay_with_its_line(
     with pytest.raises(RecordingWrong, match="line 21 can't be replayed"):
         list(UploadedRows(RowFile(path)).messages(0))
     mailbox = Mailbox()
-    shelves = Shelves(broker, never, no_archive, {REFERENCE: {"train": RowFile(path)}})
+    sources = RecordingSources(broker, never, no_archive, {REFERENCE: {"train": RowFile(path)}})
     async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
-        playing = tasks.create_task(play(world.source.readings, shelves, mailbox))
+        playing = tasks.create_task(play(world.source.readings, sources, mailbox))
         mailbox.ask_for_recorded()
         assert (await mailbox.take(PATIENCE_S)).recorded is not None
         assert recording.wrong is None

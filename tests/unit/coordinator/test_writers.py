@@ -20,7 +20,7 @@ WRITERS = {
     "waiting": ("waiting.py", "notices/"),
     "alarms": ("alarms.py",),
     "observed": (
-        "actor.py",
+        "run_coordinator.py",
         "clients/reading.py",
         "records.py",
         "trainer_search.py",

@@ -235,7 +235,7 @@ class World:
         return _beat(self.trainer.worker, WorkerRole.TRAINER, "tiny", held=held)
 
     def decide(self) -> None:
-        """What the actor does after each piece of mail."""
+        """What the coordinator does after each piece of mail."""
         self.state.now_s = self.now_s
         if decisions.wants_trainer(self.state, self.alive):
             self._grant()
@@ -244,7 +244,7 @@ class World:
         self._commit()
 
     def stand_still(self) -> None:
-        """What the actor does while the rows of its data sets can't be read."""
+        """What the coordinator does while the rows of its data sets can't be read."""
         self.state.now_s = self.now_s
         decisions.stand_still(self.state, self.alive)
         self._commit()
@@ -323,7 +323,7 @@ class World:
                 raise AssertionError(f"unexpected {item.kind}")
 
     def _look_for_requests(self) -> None:
-        """As the actor does, of what these tests change."""
+        """As the coordinator does, of what these tests change."""
         state = self.state
         with Session(self.engine) as session:
             requests = records.requests_of(session, self.run, state.limits_number)
@@ -518,7 +518,7 @@ class ReplayWorld(World):
     files: Files | None = None
     """Which are replayed, and no stream."""
     reading: Iterator[Message] | None = None
-    """Of the files, as its actor holds it: to open them again for each message takes most of a replay."""
+    """Of the files, as its coordinator holds it: to open them again for each message takes most of a replay."""
     reads_on_at: int = 0
     """Where `reading` stands."""
     counted: dict[tuple[RunId, int], Counted] = field(
@@ -560,7 +560,7 @@ class ReplayWorld(World):
         return self.state.source
 
     def read_mail(self) -> None:
-        """As its actor does it: one message, if one is wanted."""
+        """As its coordinator does it: one message, if one is wanted."""
         recording = self.source.recording
         if self.files is not None:
             self._read_files(self.files, recording)

@@ -22,7 +22,7 @@ from warren_schemas.episode import FailureKind, TaskRef
 from warren_schemas.operator_policy import TRUSTING, OperatorPolicy
 
 CLIENT = "tests.support.clients:Client"
-PATIENT = "tests.support.clients:PatientClient"
+PATIENT = "tests.support.clients:RetryingClient"
 LOST = "tests.support.clients:LostClient"
 FORGETFUL = "tests.support.clients:ForgetfulClient"
 TOKEN = "hush-hush-1234"

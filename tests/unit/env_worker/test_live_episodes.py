@@ -8,7 +8,7 @@ from tests.support.interacting import spec
 from tests.support.patience import PATIENCE_S
 
 from warren.environment import Context, Env, StepResult
-from warren_env_worker.foreign.conversation import ProcessLost
+from warren_env_worker.foreign.package_process import ProcessLost
 from warren_env_worker.host.call_status import SharedCallStatus
 from warren_env_worker.host.child.caller import Caller
 from warren_env_worker.host.child.live_episodes import LiveEpisodes

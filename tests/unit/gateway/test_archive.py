@@ -27,7 +27,7 @@ from warren_schemas.ids import GroupId, RunId, new_message_id
 @asynccontextmanager
 async def archiving(gateway: Gateway, folder: Path, *runs: RunId) -> AsyncGenerator[None]:
     """In parts of four messages."""
-    recordings, broker = gateway.parts.recordings, gateway.broker
+    recordings, broker = gateway.services.recordings, gateway.broker
     archive = Archive(recordings, broker, folder.as_uri(), part_messages=4, retry_s=0.01)
     for run in runs:
         archive.notify(run)

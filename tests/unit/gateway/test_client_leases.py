@@ -100,7 +100,7 @@ async def test_a_renewal_counts_from_now_and_is_not_audited(gateway: Gateway) ->
     async with gateway.ann.post(f"/v1/runs/{run}/renew") as response:
         assert (response.status, (await response.json())["state"]) == (200, "running")
     assert not await gateway.store.transact(lambda session: end_lapsed(session, LEASE_S))
-    assert "renew_run" not in {one.action for one in await gateway.parts.audit.newest(None, 100)}
+    assert "renew_run" not in {one.action for one in await gateway.services.audit.newest(None, 100)}
 
 
 async def test_the_client_renews_by_itself_until_it_is_closed(

@@ -20,7 +20,7 @@ from warren_schemas.users.access import CreateKey, KeyScope
 
 
 async def admin_of(gateway: Gateway) -> warren.Client:
-    parts, access = gateway.parts, Access(gateway.store)
+    parts, access = gateway.services, Access(gateway.store)
     access.callers, access.keys, access.users = parts.callers, parts.keys, parts.users
     await access.new_key("local")
     made = await access.keys.create(ADMIN, CreateKey(user="local", scopes=(KeyScope.ADMIN,)))
@@ -31,7 +31,7 @@ async def admin_of(gateway: Gateway) -> warren.Client:
 async def test_a_worker_is_told_again_until_its_heartbeats_say_so(
     gateway: Gateway, broker: Broker, undo: bool
 ) -> None:
-    registry = gateway.parts.registry
+    registry = gateway.services.registry
     registry.hear(heartbeat("t1", WorkerRole.TRAINER, "tiny", is_draining=undo))
     await broker.declare(HEARTBEAT_REQUESTS)
     async with (
@@ -63,7 +63,7 @@ async def test_a_worker_that_is_not_online_is_not_found(gateway: Gateway) -> Non
 
 
 async def test_only_admins_drain(gateway: Gateway) -> None:
-    gateway.parts.registry.hear(heartbeat("t1", WorkerRole.TRAINER, "tiny"))
+    gateway.services.registry.hear(heartbeat("t1", WorkerRole.TRAINER, "tiny"))
     async with connected(gateway) as ann:
         with pytest.raises(GatewayError, match="admin"):
             await ann.access.drain_worker("t1")

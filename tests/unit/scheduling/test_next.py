@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from tests.support.queueing import held_job, trainer_state, waiting_job
 
-from warren_gateway.scheduling.policy import OwnerShare, TrainerState, WaitingJob, decide
-from warren_gateway.scheduling.policy.decide import N_NEXT
+from warren_gateway.scheduling.decision import OwnerShare, TrainerState, WaitingJob, decide
+from warren_gateway.scheduling.decision.decide import N_NEXT
 
 HELD = waiting_job(0)
 FULL_UP = trainer_state(max_models=1, held=[HELD])

@@ -4,9 +4,15 @@ from collections.abc import Sequence
 
 from tests.support.queueing import BASE, Site, held_job, trainer_state, waiting_job
 
-from warren_gateway.scheduling.policy import Decision, HeldJob, OwnerShare, TrainerState, WaitingJob
-from warren_gateway.scheduling.policy import decide as decide_at
-from warren_gateway.scheduling.policy.reserving import RESERVES_AFTER_S
+from warren_gateway.scheduling.decision import (
+    Decision,
+    HeldJob,
+    OwnerShare,
+    TrainerState,
+    WaitingJob,
+)
+from warren_gateway.scheduling.decision import decide as decide_at
+from warren_gateway.scheduling.decision.reserving import RESERVES_AFTER_S
 from warren_schemas.ids import WorkerId
 
 W1, W2 = WorkerId("w1"), WorkerId("w2")

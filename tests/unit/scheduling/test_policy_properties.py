@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.queueing import Site, trainer_state, waiting_job
 
-from warren_gateway.scheduling.policy import OwnerShare, TrainerState, WaitingJob, decide
-from warren_gateway.scheduling.policy.order import HELD_S
+from warren_gateway.scheduling.decision import OwnerShare, TrainerState, WaitingJob, decide
+from warren_gateway.scheduling.decision.order import HELD_S
 from warren_schemas.ids import WorkerId
 
 OWNERS = ("ada", "bo", "cy")

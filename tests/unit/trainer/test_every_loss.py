@@ -8,7 +8,7 @@ from tests.support.losses import OBJECTIVES, TOKEN_LOSSES
 
 from warren_gateway.coordinator.learning.batch_metrics import TRAINER_TAGS
 from warren_gpu_worker.losses.objective import Objective, compute_objective
-from warren_gpu_worker.losses.value import TokenTensors
+from warren_gpu_worker.losses.tensors import TokenTensors
 from warren_gpu_worker.trainer.training.metrics import report
 from warren_schemas.config import (
     CrossEntropyLoss,

@@ -3,7 +3,7 @@
 import torch
 
 from warren_gpu_worker.losses.ratio import ratio_diagnostics
-from warren_gpu_worker.losses.value import TokenTensors
+from warren_gpu_worker.losses.tensors import TokenTensors
 from warren_gpu_worker.trainer.training.metrics import merge, report
 
 

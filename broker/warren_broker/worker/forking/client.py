@@ -59,7 +59,7 @@ class ForkServer:
         self,
         module: str,
         name: str,
-        conversation: int,
+        connection: int,
         *,
         output: int | None = None,
         variables: Mapping[str, str] | None = None,
@@ -70,7 +70,7 @@ class ForkServer:
         """
         if self._running is None or self._running.has_died:
             self._running = _Running(self._modules, self._variables)
-        descriptors = [conversation] if output is None else [conversation, output]
+        descriptors = [connection] if output is None else [connection, output]
         try:
             async with asyncio.timeout(self.fork_s):
                 return await self._running.fork(module, name, variables or {}, descriptors)

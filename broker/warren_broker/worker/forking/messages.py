@@ -1,6 +1,6 @@
 """What a supervisor and its fork server say to each other: one message a packet.
 
-With `Fork` come descriptors: the child's end of its conversation, then, if there is one, where it prints to. With
+With `Fork` come descriptors: the child's end of its connection, then, if there is one, where it prints to. With
 `Forked`, which the child says itself once it leads its session, comes one that stands for it (a pidfd).
 """
 

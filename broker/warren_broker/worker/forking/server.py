@@ -87,9 +87,7 @@ class ForkServer:
         self._selector.register(forked.exit, selectors.EVENT_READ, forked)
         return False
 
-    def _become(
-        self, order: Fork, server: int, conversation: int, output: int | None = None
-    ) -> None:
+    def _become(self, order: Fork, server: int, connection: int, output: int | None = None) -> None:
         os.setsid()
         for forked in self._unreaped.values():
             os.close(forked.exit)
@@ -99,7 +97,7 @@ class ForkServer:
             os.dup2(output, 2)
             os.close(output)
         os.environ.update(
-            order.variables, **{FD_VARIABLE: str(conversation), PARENT_VARIABLE: str(server)}
+            order.variables, **{FD_VARIABLE: str(connection), PARENT_VARIABLE: str(server)}
         )
         setproctitle(f"{sys.executable} -m {order.module} {order.name}")
         sys.argv = [order.module, order.name]

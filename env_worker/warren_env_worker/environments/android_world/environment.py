@@ -31,8 +31,8 @@ from warren.settings import warren_home
 from warren_env_worker.environments.android_world.actions import FORMS, Action, Misfit, Status, read
 from warren_env_worker.environments.android_world.episode import AndroidEpisode, TaskChoice
 from warren_env_worker.environments.android_world.pool import Pool
-from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.permissions.permissions import current
+from warren_env_worker.permissions.retries import MAX_CALL_S, OfCallS
 from warren_schemas.fields.secret_variables import SecretVariable
 
 MAX_SEED = 2**31

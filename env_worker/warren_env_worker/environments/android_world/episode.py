@@ -25,7 +25,7 @@ from warren_env_worker.environments.android_world.server import (
 )
 from warren_env_worker.environments.android_world.slots import GivenTask, goal_digest
 from warren_env_worker.environments.android_world.tearing_down import tear_down
-from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
+from warren_env_worker.permissions.retries import MAX_LOSSES, SessionLost, unless_lost
 
 LEAVE_S = 25.0
 N_MARKS = 16

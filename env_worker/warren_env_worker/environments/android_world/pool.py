@@ -20,7 +20,7 @@ from warren_env_worker.environments.android_world.server import (
 )
 from warren_env_worker.environments.android_world.slots import Slot, taken
 from warren_env_worker.environments.android_world.tearing_down import tear_down
-from warren_env_worker.permissions.asking import AskAgain, patiently
+from warren_env_worker.permissions.retries import RetryLater, with_retries
 from warren_env_worker.permissions.service import Service
 
 WAIT_S = 540.0
@@ -66,7 +66,7 @@ class Pool:
         """Raises `AndroidFailed` where no server is well, or none becomes free."""
         try:
             async with timeout(WAIT_S):
-                return await patiently(self._found, self._patience_s, self._none_is_well)
+                return await with_retries(self._found, self._patience_s, self._none_is_well)
         except TimeoutError:
             raise AndroidFailed(
                 f"all {len(self._services)} servers are taken by other episodes; lower max_in_flight, or add servers"
@@ -78,7 +78,7 @@ class Pool:
         await held.leave()
 
     async def _found(self) -> Held:
-        """Raises `AskAgain`."""
+        """Raises `RetryLater`."""
         is_busy = False
         first = os.getpid() % len(self._services)  # so that not all begin with the same
         for service in (*self._services[first:], *self._services[:first]):
@@ -87,7 +87,7 @@ class Pool:
                 is_busy = True
             elif (held := await self._checked(service, slot)) is not None:
                 return held
-        raise AskAgain(is_busy=is_busy)
+        raise RetryLater(is_busy=is_busy)
 
     async def _checked(self, service: Service, slot: Slot) -> Held | None:
         """None, and the slot is free again, where it is in quarantine or should be."""

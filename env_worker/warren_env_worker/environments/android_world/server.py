@@ -18,8 +18,8 @@ from warren_env_worker.environments.android_world.screen import (
     Screen,
     screen,
 )
-from warren_env_worker.permissions.asking import AskAgain, SessionLost
-from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.retries import RetryLater, SessionLost
+from warren_env_worker.permissions.retrying_client import RetryingClient
 from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
 
 Query = Mapping[str, str | int]
@@ -77,7 +77,7 @@ class AndroidServer:
         self.url = str(service.url)
         self._answer_s = answer_s
         self._width = width
-        self._client = PatientClient(
+        self._client = RetryingClient(
             service, headers, answer_s=answer_s, patience_s=0.0, failure=SlotLost
         )
 
@@ -162,7 +162,7 @@ class AndroidServer:
         try:
             async with self._client.response(method, asked, body, None, answer_s) as response:
                 content = await content_of(response, most)
-        except AskAgain as error:
+        except RetryLater as error:
             raise SlotLost("it can't be reached, or it hangs") from error
         except ValueError as error:
             raise SlotLost(f"its answer to {path} is too long") from error

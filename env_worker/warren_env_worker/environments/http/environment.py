@@ -25,8 +25,8 @@ from warren.environment import (
 from warren_env_worker.environments.http.answers import DESCRIPTION, Description, shown
 from warren_env_worker.environments.http.episode import Beginning, HttpEpisode
 from warren_env_worker.environments.http.server import EnvServer
-from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.permissions.permissions import current
+from warren_env_worker.permissions.retries import MAX_CALL_S, OfCallS
 from warren_env_worker.permissions.service import Service
 from warren_schemas.fields.secret_variables import SecretVariable
 from warren_schemas.text.explain import nearest

@@ -23,7 +23,7 @@ from warren_env_worker.environments.http.answers import (
     digest,
 )
 from warren_env_worker.environments.http.server import GONE, EnvServer, ServerFailed
-from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
+from warren_env_worker.permissions.retries import MAX_LOSSES, SessionLost, unless_lost
 
 LEAVE_S = 5.0
 

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from warren.environment import ConfigError
 from warren_env_worker.environments.http.answers import Failure
-from warren_env_worker.permissions.asking import SessionLost
-from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.retries import SessionLost
+from warren_env_worker.permissions.retrying_client import RetryingClient
 from warren_env_worker.permissions.service import Service, content_of
 
 GONE = (404, 410)
@@ -37,7 +37,7 @@ class EnvServer:
     def __init__(self, service: Service, *, patience_s: float, answer_s: float) -> None:
         self.url = service.url
         headers = {"Authorization": f"Bearer {service.key}"} if service.key is not None else {}
-        self._client = PatientClient(
+        self._client = RetryingClient(
             service, headers, answer_s=answer_s, patience_s=patience_s, failure=ServerFailed
         )
 
@@ -48,7 +48,7 @@ class EnvServer:
         self, adapter: TypeAdapter[AnswerT], method: str, path: str = "", body: object = None
     ) -> AnswerT:
         """Raises `ServerFailed`, `EpisodeLost`, and `ConfigError` for what the server refuses."""
-        answer = await self._client.patiently(lambda: self.ask_once(method, path, body))
+        answer = await self._client.with_retries(lambda: self.ask_once(method, path, body))
         try:
             return adapter.validate_json(answer)
         except ValidationError as error:
@@ -62,7 +62,7 @@ class EnvServer:
         *,
         expected: Collection[int] = (),
     ) -> bytes:
-        """The answer with status 200; another status that is `expected` is not logged. Raises `AskAgain` besides."""
+        """The answer with status 200; another status that is `expected` is not logged. Raises `RetryLater` besides."""
         async with self._client.response(method, path, body, expected=expected) as response:
             content = await self._content_of(path, response)
             self._require_good(path, response.status, content)

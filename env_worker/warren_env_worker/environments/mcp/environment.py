@@ -32,7 +32,7 @@ from warren_env_worker.environments.questions import Question
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls, as_told
 from warren_env_worker.foreign.episode import ForeignEpisode
 from warren_env_worker.foreign.package import package
-from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
+from warren_env_worker.permissions.retries import MAX_CALL_S, OfCallS
 from warren_schemas.chat.tool_formats import tools_prompt
 from warren_schemas.config import ToolFormat
 

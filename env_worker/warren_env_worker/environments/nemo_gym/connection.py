@@ -16,8 +16,8 @@ import aiohttp
 from pydantic import ValidationError
 
 from warren_env_worker.environments.nemo_gym.answers import Answer, McpAccess
-from warren_env_worker.permissions.asking import MAX_CALL_S, AskAgain, SessionLost
-from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.retries import MAX_CALL_S, RetryLater, SessionLost
+from warren_env_worker.permissions.retrying_client import RetryingClient
 from warren_env_worker.permissions.service import Service, content_of
 
 PING_S = 5.0
@@ -37,7 +37,7 @@ class Connection:
         headers = {"Authorization": f"Bearer {service.key}"} if service.key is not None else {}
         opening = aiohttp.TraceConfig()
         opening.on_connection_create_start.append(self._opening)
-        self._client = PatientClient(
+        self._client = RetryingClient(
             service,
             headers,
             answer_s=MAX_CALL_S,
@@ -63,7 +63,7 @@ class Connection:
     async def begin(self, path: str, body: object) -> Answer:
         """The first request, once: a server that is busy may close the connection, so another try needs another one.
 
-        Raises `AskAgain`, `GymFailed`.
+        Raises `RetryLater`, `GymFailed`.
         """
         async with self._in_use:
             return await self._once("POST", path, body)
@@ -73,16 +73,16 @@ class Connection:
 
         Raises `GymFailed`, `SessionLost`.
         """
-        return await self._client.patiently(lambda: self._unless_broken("POST", path, body))
+        return await self._client.with_retries(lambda: self._unless_broken("POST", path, body))
 
     async def _unless_broken(self, method: str, path: str, body: object = None) -> Answer:
-        """Raises `AskAgain` where the server says that it is busy."""
+        """Raises `RetryLater` where the server says that it is busy."""
         async with self._in_use:
             if self._is_lost:
                 raise SessionLost
             try:
                 return await self._once(method, path, body)
-            except AskAgain as again:
+            except RetryLater as again:
                 if again.is_refused:
                     raise
                 self._is_lost = True
@@ -117,7 +117,7 @@ class Connection:
             if self._is_opened and not self._in_use.locked():
                 try:
                     await self._unless_broken("GET", "")
-                except (AskAgain, SessionLost, GymFailed) as error:
+                except (RetryLater, SessionLost, GymFailed) as error:
                     log.info("%s: %s on a ping", self._client.url, type(error).__name__)
 
 

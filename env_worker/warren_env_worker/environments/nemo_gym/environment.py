@@ -34,8 +34,8 @@ from warren_env_worker.environments.nemo_gym.mcp_tools import McpTools
 from warren_env_worker.environments.nemo_gym.response import ResponseItems
 from warren_env_worker.environments.nemo_gym.session import GymSession
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls
-from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.permissions.permissions import current
+from warren_env_worker.permissions.retries import MAX_CALL_S, OfCallS
 from warren_schemas.config import ToolFormat
 from warren_schemas.datasets.row_ids import row_id
 from warren_schemas.fields.secret_variables import SecretVariable

@@ -23,11 +23,11 @@ from warren_env_worker.environments.nemo_gym.answers import (
     reason,
 )
 from warren_env_worker.environments.nemo_gym.connection import Connection, GymFailed
-from warren_env_worker.permissions.asking import (
+from warren_env_worker.permissions.retries import (
     MAX_LOSSES,
     SessionLost,
-    patiently,
     unless_lost,
+    with_retries,
 )
 from warren_env_worker.permissions.service import FAILED, Service
 
@@ -129,7 +129,7 @@ class GymSession:
     async def _rebuilt(self) -> Connection:
         """A session as it was after the last call. Raises `SessionLost`."""
         async with AsyncExitStack() as stack:
-            connection = await patiently(self._seeded, self._patience_s, self._failed)
+            connection = await with_retries(self._seeded, self._patience_s, self._failed)
             stack.push_async_callback(connection.close)
             for number, before in enumerate(self._called, 1):
                 await self._repeat(connection, number, before)
@@ -148,7 +148,7 @@ class GymSession:
             raise self._differs(f"it answers {at} otherwise")
 
     async def _seeded(self) -> Connection:
-        """A connection of its own, with a session in which nothing was called. Raises `AskAgain`."""
+        """A connection of its own, with a session in which nothing was called. Raises `RetryLater`."""
         async with AsyncExitStack() as stack:
             connection = Connection(self._service, patience_s=self._patience_s)
             stack.push_async_callback(connection.close)

@@ -27,8 +27,8 @@ from warren_env_worker.environments.ors.server import OrsServer
 from warren_env_worker.environments.ors.tasks import TaskList
 from warren_env_worker.environments.ors.told_ids import told_id
 from warren_env_worker.environments.tool_calls import Misfit, ReadCall, ToolCalls, ToolSpec
-from warren_env_worker.permissions.asking import MAX_CALL_S, OfCallS
 from warren_env_worker.permissions.permissions import current
+from warren_env_worker.permissions.retries import MAX_CALL_S, OfCallS
 from warren_schemas.chat.answer_text import spoken
 from warren_schemas.config import ToolFormat
 from warren_schemas.fields.secret_variables import SecretVariable

@@ -17,7 +17,7 @@ from warren_env_worker.environments.openenv.answers import (
     Schema,
 )
 from warren_env_worker.environments.openenv.socket import Socket
-from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.retrying_client import RetryingClient
 from warren_env_worker.permissions.service import Service, content_of
 
 ANSWER_S = 300.0
@@ -36,26 +36,26 @@ class OpenEnvServer:
     def __init__(self, service: Service, *, patience_s: float) -> None:
         self.url = service.url
         headers = {"Authorization": f"Bearer {service.key}"} if service.key is not None else {}
-        self._client = PatientClient(
+        self._client = RetryingClient(
             service, headers, answer_s=ANSWER_S, patience_s=patience_s, failure=OpenEnvFailed
         )
 
     async def close(self) -> None:
         await self._client.close()
 
-    async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        return await self._client.patiently(ask)
+    async def with_retries(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        return await self._client.with_retries(ask)
 
     async def schema(self) -> Schema:
         """Of its actions. Raises `OpenEnvFailed`."""
-        content = await self.patiently(self._schema)
+        content = await self.with_retries(self._schema)
         try:
             return SCHEMA.validate_json(content)
         except ValidationError as error:
             raise self._client.unreadable("schema", error) from error
 
     async def connected(self) -> Socket:
-        """A session of its own, which may turn out to be one too many. Raises `AskAgain`, `OpenEnvFailed`."""
+        """A session of its own, which may turn out to be one too many. Raises `RetryLater`, `OpenEnvFailed`."""
         return Socket(await self._client.socket("ws"))
 
     def read(self, told: str) -> Observed | Error:

@@ -18,7 +18,7 @@ from warren.environment import NotReplayable
 from warren_env_worker.environments.openenv.answers import Error, Observed
 from warren_env_worker.environments.openenv.server import OpenEnvFailed, OpenEnvServer
 from warren_env_worker.environments.openenv.socket import Socket, SocketLost
-from warren_env_worker.permissions.asking import MAX_LOSSES, AskAgain, SessionLost, unless_lost
+from warren_env_worker.permissions.retries import MAX_LOSSES, RetryLater, SessionLost, unless_lost
 
 LEAVE_S = 5.0
 
@@ -42,7 +42,7 @@ class OpenEnvSession:
 
     async def begin(self) -> Observed:
         """Raises `OpenEnvFailed`."""
-        observed = await self._server.patiently(self._begin)
+        observed = await self._server.with_retries(self._begin)
         self._first = self._digest(observed)
         return observed
 
@@ -77,12 +77,12 @@ class OpenEnvSession:
                 is_begun = True
                 return answer
         except SocketLost as error:
-            raise AskAgain from error
+            raise RetryLater from error
         finally:
             if not is_begun:
                 await self._leave()
         if answer.code == "CAPACITY_REACHED":
-            raise AskAgain(is_busy=True)
+            raise RetryLater(is_busy=True)
         raise OpenEnvFailed(f"{self._server.url} begins no episode: {answer.told}")
 
     async def _at_its_place(self, action: Action) -> Observed | Error:
@@ -91,7 +91,7 @@ class OpenEnvSession:
         return await self._once(action)
 
     async def _rebuild(self) -> None:
-        if self._digest(await self._server.patiently(self._begin)) != self._first:
+        if self._digest(await self._server.with_retries(self._begin)) != self._first:
             raise self._differs("it begins otherwise")
         for number, (action, before) in enumerate(self._steps, 1):
             try:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import aiohttp
 import orjson
 
-from warren_env_worker.permissions.asking import SessionLost
+from warren_env_worker.permissions.retries import SessionLost
 
 IDLE_S = 0.5
 """A listener costs a step a task and a turn of the event loop, which quick policies need not pay. Servers wait far longer

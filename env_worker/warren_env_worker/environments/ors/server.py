@@ -25,8 +25,8 @@ from pydantic import TypeAdapter, ValidationError
 from warren.connection.sse import ServerEvent, SseParser
 from warren_env_worker.environments.ors.answers import REPLY, TASK, Done, Refused
 from warren_env_worker.environments.ors.redirects import REDIRECTS, name_told
-from warren_env_worker.permissions.asking import AskAgain, SessionLost
-from warren_env_worker.permissions.patient_client import PatientClient
+from warren_env_worker.permissions.retries import RetryLater, SessionLost
+from warren_env_worker.permissions.retrying_client import RetryingClient
 from warren_env_worker.permissions.service import MAX_ANSWER_BYTES, Service, content_of
 from warren_schemas.datasets.row_ids import row_id
 
@@ -70,7 +70,7 @@ class OrsServer:
         headers = {"X-API-Key": service.key} if service.key is not None else {}
         if self.is_deployed:
             headers["X-Deployment"] = environment
-        self._client = PatientClient(
+        self._client = RetryingClient(
             service, headers, answer_s=ANSWER_S, patience_s=patience_s, failure=OrsFailed
         )
 
@@ -83,7 +83,7 @@ class OrsServer:
 
     async def ask(self, asked: Asked) -> object:
         """The JSON of an answer that may be asked for again. Raises `OrsFailed`, `SessionLost`."""
-        return await self.patiently(lambda: self.ask_once(asked))
+        return await self.with_retries(lambda: self.ask_once(asked))
 
     async def ask_for(self, adapter: TypeAdapter[ResultT], asked: Asked) -> ResultT:
         """The same, as what it must be."""
@@ -118,12 +118,12 @@ class OrsServer:
             async for event in _events(response):
                 if event.name == "task_id":
                     return event.data.strip()
-        raise AskAgain(is_there=True)
+        raise RetryLater(is_there=True)
 
     async def call(self, asked: Asked) -> Done | Refused:
         """What a tool answered. Raises `OrsFailed`, `SessionLost`."""
         stream = _Call(asked)
-        return await self.patiently(lambda: self._call(stream))
+        return await self.with_retries(lambda: self._call(stream))
 
     async def _call(self, call: "_Call") -> Done | Refused:
         was_resumed = call.number is not None
@@ -134,8 +134,8 @@ class OrsServer:
                 async for event in _events(response):
                     if (told := call.take(event, was_resumed=was_resumed)) is not None:
                         return self._reply(told)
-            raise AskAgain(is_there=True)
-        except AskAgain as again:
+            raise RetryLater(is_there=True)
+        except RetryLater as again:
             is_sent = not (again.is_refused or isinstance(again.__cause__, _NOT_SENT))
             if is_sent and call.number is None:
                 raise SessionLost(pause_s=again.pause_s) from again
@@ -147,15 +147,15 @@ class OrsServer:
         except ValidationError as error:
             raise self._client.unreadable("call", error) from error
 
-    async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    async def with_retries(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
         """Asks until there is an answer. Raises `OrsFailed` and what `ask` does."""
-        return await self._client.patiently(ask)
+        return await self._client.with_retries(ask)
 
     @asynccontextmanager
     async def _response(
         self, asked: Asked, *, answer_s: float = ANSWER_S
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """One with the status 200, or one that refuses a call or has no word for what is asked. Raises `AskAgain` if it breaks off."""
+        """One with the status 200, or one that refuses a call or has no word for what is asked. Raises `RetryLater` if it breaks off."""
         async with self._answer(asked, answer_s) as response:
             name = self._told_name(asked, response)
             if name is None:

@@ -27,7 +27,7 @@ from warren_env_worker.environments.ors.answers import (
 from warren_env_worker.environments.ors.conversation import TURNS, Opening, Turn, of_prompt
 from warren_env_worker.environments.ors.secrets import Secrets
 from warren_env_worker.environments.ors.server import Asked, OrsFailed, OrsServer
-from warren_env_worker.permissions.asking import MAX_LOSSES, AskAgain, SessionLost, unless_lost
+from warren_env_worker.permissions.retries import MAX_LOSSES, RetryLater, SessionLost, unless_lost
 
 PING_S = 10.0
 """A server may forget a session that is silent for two minutes."""
@@ -135,7 +135,7 @@ class OrsSession:
                 raise _differs(self._task, f"answered call {number} ({before.name}) otherwise")
 
     async def _begin(self) -> Opening:
-        self._id = await self._server.patiently(self._create)
+        self._id = await self._server.with_retries(self._create)
         tools = await self._asked_for(TOOLS, "task_tools")
         return Opening(tools=tools, turns=await self._turns(tools))
 
@@ -148,7 +148,7 @@ class OrsSession:
         return of_prompt(await self._asked_for(PROMPT, "prompt"))
 
     async def _create(self) -> str:
-        """The id of a session that is open. Raises `AskAgain`, `SessionLost`.
+        """The id of a session that is open. Raises `RetryLater`, `SessionLost`.
 
         A session that the server refused to open is asked for again, since nothing has begun in it; it may have been
         forgotten meanwhile. After a `create` that broke off, nobody knows whether its session is open: another one is made.
@@ -158,7 +158,7 @@ class OrsSession:
         asked = Asked("POST", "create", self._choice(), session, self._secrets.headers)
         try:
             await self._server.ask_once(asked)
-        except AskAgain as again:
+        except RetryLater as again:
             self._unopened = session if again.is_refused else None
             raise
         except OrsFailed as error:

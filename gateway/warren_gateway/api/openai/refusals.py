@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from warren_gateway.advice import Advice
 from warren_gateway.api.problems import Refusal
-from warren_gateway.inference.questions import Answer
+from warren_gateway.inference.sampler_requests import Answer
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Step
 from warren_schemas.http import Problem

@@ -19,12 +19,12 @@ from warren_gateway.api.openai.refusals import (
 from warren_gateway.api.openai.streaming import AnswerStream
 from warren_gateway.api.route import Call, Nothing, Route, reply
 from warren_gateway.inference.answers import ChatTelling, Telling, TextTelling
-from warren_gateway.inference.questions import (
+from warren_gateway.inference.requests import chat_question, text_question, tokens_question
+from warren_gateway.inference.sampler_requests import (
     Answers,
     AnswersLost,
     Question,
 )
-from warren_gateway.inference.requests import chat_question, text_question, tokens_question
 from warren_gateway.inference.served import NoSuchModel
 from warren_gateway.inference.token_answers import told_tokens
 from warren_schemas.episode import PolicyRef, Step
@@ -46,13 +46,13 @@ Asking = Completing | Call[GenerateRequest]
 
 
 async def list_models(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(ServedModels(data=tuple(await call.parts.served.listed(call.viewer))))
+    return reply(ServedModels(data=tuple(await call.services.served.listed(call.viewer))))
 
 
 async def show_model(call: Call[Nothing]) -> web.StreamResponse:
     name = call.request.match_info["model"]
     try:
-        await call.parts.served.policy(call.viewer, name)
+        await call.services.served.policy(call.viewer, name)
     except NoSuchModel as error:
         raise no_such_model(name) from error
     return reply(ServedModel(id=name, owned_by=call.owner))
@@ -76,7 +76,7 @@ async def generate_tokens(call: Call[GenerateRequest]) -> web.StreamResponse:
 
 async def _policy(call: Asking) -> PolicyRef:
     """Whose weights; somebody must be there to sample from them."""
-    name, served = call.takes.model, call.parts.served
+    name, served = call.takes.model, call.services.served
     try:
         policy = await served.policy(call.viewer, name)
     except NoSuchModel as error:
@@ -95,10 +95,10 @@ async def _complete(call: Completing, question: Question, telling: Telling) -> w
 
 @asynccontextmanager
 async def _asked(call: Asking, question: Question) -> AsyncGenerator[Answers]:
-    """`Questions.ask` within the owner's budget. Raises `OverBudget`, and refusals for its errors."""
+    """`SamplerRequests.ask` within the owner's budget. Raises `OverBudget`, and refusals for its errors."""
     try:
-        with call.parts.budgets.answers.hold(call.owner, question.n):
-            async with call.parts.questions.ask(question) as answers:
+        with call.services.budgets.answers.hold(call.owner, question.n):
+            async with call.services.sampler_requests.ask(question) as answers:
                 yield answers
     except AnswersLost as error:
         raise stopping() from error
@@ -107,7 +107,7 @@ async def _asked(call: Asking, question: Question) -> AsyncGenerator[Answers]:
 async def _all(call: Asking, answers: Answers) -> list[Step]:
     """Raises `Refusal` for the first that is a failure."""
     try:
-        async with asyncio.timeout(call.parts.questions.limits.answer_s):
+        async with asyncio.timeout(call.services.sampler_requests.limits.answer_s):
             return [unwrapped(await answer) for answer in answers]
     except TimeoutError as error:
         raise too_late() from error
@@ -116,8 +116,8 @@ async def _all(call: Asking, answers: Answers) -> list[Step]:
 async def _streamed(call: Completing, answers: Answers, telling: Telling) -> web.StreamResponse:
     options = call.takes.stream_options
     has_usage = options is not None and options.include_usage
-    stream = AnswerStream(call.request, telling, call.parts.timings.answers, has_usage=has_usage)
-    return await stream.run(answers, answer_s=call.parts.questions.limits.answer_s)
+    stream = AnswerStream(call.request, telling, call.services.timings.answers, has_usage=has_usage)
+    return await stream.run(answers, answer_s=call.services.sampler_requests.limits.answer_s)
 
 
 ROUTES = (

@@ -19,7 +19,7 @@ from warren_gateway.api.openai.errors import as_openai
 from warren_gateway.api.openai.refusals import stopping, too_late, unwrapped
 from warren_gateway.api.problems import Refusal
 from warren_gateway.inference.answers import Telling
-from warren_gateway.inference.questions import Answers, AnswersLost
+from warren_gateway.inference.sampler_requests import Answers, AnswersLost
 from warren_gateway.timings import AnswerTimings
 from warren_schemas.episode import Step
 

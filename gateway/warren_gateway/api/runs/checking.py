@@ -11,9 +11,9 @@ from warren_schemas.users.access import KeyScope
 
 
 async def check_run(call: Call[SubmitRun]) -> web.StreamResponse:
-    found = await call.parts.checking.look(call.viewer, call.takes.config)
+    found = await call.services.checking.look(call.viewer, call.takes.config)
     mistakes, notes = mistakes_and_notes(
-        found.config, call.owner, call.parts.registry.alive, call.parts.served.advice,
+        found.config, call.owner, call.services.registry.alive, call.services.served.advice,
         learns_recorded=found.learns_recorded,
     )  # fmt: skip
     return reply(

@@ -8,11 +8,11 @@ from warren_schemas.users.access import KeyScope
 
 
 async def run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.checkpoints(call.viewer, call.run))
+    return reply(await call.services.runs.checkpoints(call.viewer, call.run))
 
 
 async def checkpoint_metrics(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.reports.at_checkpoints(call.viewer, call.run))
+    return reply(await call.services.reports.at_checkpoints(call.viewer, call.run))
 
 
 ROUTES = (

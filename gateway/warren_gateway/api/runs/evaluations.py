@@ -20,12 +20,12 @@ class ReadEvaluation(Frozen):
 
 
 async def list_evaluations(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.evaluations.list(call.viewer, call.run))
+    return reply(await call.services.evaluations.list(call.viewer, call.run))
 
 
 async def show_evaluation(call: Call[ReadEvaluation]) -> web.StreamResponse:
     number, solved_at = call.takes.number, call.takes.solved_at
-    evaluations = call.parts.evaluations
+    evaluations = call.services.evaluations
     try:
         return reply(await evaluations.report(call.viewer, call.run, number, solved_at))
     except NoSuchEvaluation as error:

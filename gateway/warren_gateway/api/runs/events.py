@@ -43,12 +43,12 @@ log = logging.getLogger(__name__)
 
 
 async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
-    run = await call.parts.runs.show(call.viewer, call.run)
+    run = await call.services.runs.show(call.viewer, call.run)
     after = _last_event(call.request)
-    start, timings = max(0, after.offset - TWINS) if after else 0, call.parts.timings.events
-    with call.parts.budgets.streams.hold(call.owner):
+    start, timings = max(0, after.offset - TWINS) if after else 0, call.services.timings.events
+    with call.services.budgets.streams.hold(call.owner):
         async with (
-            call.parts.followers.follow(run_events(run.id), start) as told,
+            call.services.followers.follow(run_events(run.id), start) as told,
             sse_response(
                 call.request, ping_interval=timings.ping_s, send_timeout=timings.send_s
             ) as response,
@@ -62,7 +62,7 @@ async def run_events_live(call: Call[Nothing]) -> web.StreamResponse:
 async def _watch_end(call: Call[Nothing], run: str, feed: "_Feed", timings: EventTimings) -> None:
     """Return once nothing more will come; cut the connection where that can't be found out."""
     try:
-        await _until_sent(call.parts.runs, run, timings)
+        await _until_sent(call.services.runs, run, timings)
     except StoreUnavailable as error:
         log.warning("a stream of events was cut off: %s", error)
         if call.request.transport is not None:

@@ -45,7 +45,7 @@ async def run_file(call: Call[ReadFile]) -> web.StreamResponse:
 
 
 async def _folder(call: Call[ListFiles] | Call[ReadFile], version: str) -> FolderView:
-    found = await call.parts.runs.checkpoints(call.viewer, call.run)
+    found = await call.services.runs.checkpoints(call.viewer, call.run)
     named = find_folder(found, version)
     if named is None:
         what, hint = absence(found, version)

@@ -49,11 +49,11 @@ class ReadLog(Frozen):
 
 
 async def run_logs(call: Call[ReadLog]) -> web.StreamResponse:
-    run = await call.parts.runs.show(call.viewer, call.run)
-    broker, follows = call.parts.broker, call.takes.follow and not run.state.is_final
+    run = await call.services.runs.show(call.viewer, call.run)
+    broker, follows = call.services.broker, call.takes.follow and not run.state.is_final
     stream, start = run_log(run.id), call.takes.offset or "first"
     feed = _Feed(call, RunId(run.id), is_over=run.state.is_final)
-    with call.parts.budgets.streams.hold(call.owner, 2 if follows else 1):
+    with call.services.budgets.streams.hold(call.owner, 2 if follows else 1):
         async with (
             follow(broker, stream, RunLogged, start=start, prefetch=PREFETCH, aside=True) as inbox,
             follow(broker, run_events(run.id), RunEvent, start="next", aside=True)
@@ -73,7 +73,7 @@ class _Feed:
         self.response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         self._call = call
         self._run = run
-        self._is_over, marks = is_over, call.parts.log_marks
+        self._is_over, marks = is_over, call.services.log_marks
         self._known_mark = marks.find(run, call.takes.offset) if is_over else None
         self._mark = self._known_mark or new_id("mark")
         self.is_whole = False
@@ -97,13 +97,13 @@ class _Feed:
             source=self._mark,
             n_logged=0,
         )
-        await self._call.parts.broker.publish(
+        await self._call.services.broker.publish(
             run_log(self._run), encode([mark]), message_id=mark.envelope.id, timeout_s=MARK_S
         )
 
     async def _until_over(self, events: Inbox[RunEvent]) -> None:
         """It may have ended before anybody listened."""
-        if (await self._call.parts.runs.show(self._call.viewer, self._run)).state.is_final:
+        if (await self._call.services.runs.show(self._call.viewer, self._run)).state.is_final:
             return
         async for claims in events:
             for claim in claims:
@@ -144,7 +144,7 @@ class _Feed:
             if claim.item.source == self._mark:
                 self.is_whole = True
                 if self._is_over:
-                    self._call.parts.log_marks.keep(self._run, self._mark, offset)
+                    self._call.services.log_marks.keep(self._run, self._mark, offset)
             elif claim.item.n_logged:  # no other reader's mark
                 view = LogView(offset=offset, logged=claim.item)
                 await self.response.write(view.model_dump_json().encode() + b"\n")

@@ -43,14 +43,14 @@ class ReadMetrics(Frozen):
 
 
 async def run_metrics(call: Call[ReadMetrics]) -> web.StreamResponse:
-    await call.parts.runs.show(call.viewer, call.run)
+    await call.services.runs.show(call.viewer, call.run)
     feed = _Feed(call)
     if not call.takes.follow:
         await feed.pump(None)
         return feed.response
     stream = run_events(call.run)
-    with call.parts.budgets.streams.hold(call.owner):
-        async with follow(call.parts.broker, stream, RunEvent, start="next", aside=True) as news:
+    with call.services.budgets.streams.hold(call.owner):
+        async with follow(call.services.broker, stream, RunEvent, start="next", aside=True) as news:
             await until_first(feed.pump(news), call.over())
     if call.is_over and not feed.is_whole:
         feed.cut_off("the gateway stops, or the key is no longer good")
@@ -91,7 +91,7 @@ class _Feed:
         """Send what is stored by now; whether no more will come."""
         while True:
             call = self._call
-            page = await call.parts.reports.page(call.viewer, call.run, self._after)
+            page = await call.services.reports.page(call.viewer, call.run, self._after)
             await self._begin()
             if page.rows:
                 await self.response.write(_lines(page.rows))

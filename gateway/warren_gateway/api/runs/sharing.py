@@ -7,16 +7,16 @@ from warren_schemas.users.access import KeyScope, ShareList, ShareRun, ShareView
 
 
 async def share_run(call: Call[ShareRun]) -> web.StreamResponse:
-    return reply(await call.parts.sharing.share(call.viewer, call.run, call.takes))
+    return reply(await call.services.sharing.share(call.viewer, call.run, call.takes))
 
 
 async def unshare_run(call: Call[ShareRun]) -> web.StreamResponse:
-    left = await call.parts.sharing.unshare(call.viewer, call.run, call.takes)
+    left = await call.services.sharing.unshare(call.viewer, call.run, call.takes)
     return reply(ShareList(shares=left))
 
 
 async def list_shares(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(ShareList(shares=await call.parts.sharing.listed(call.viewer)))
+    return reply(ShareList(shares=await call.services.sharing.listed(call.viewer)))
 
 
 ROUTES = (

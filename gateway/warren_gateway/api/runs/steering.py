@@ -10,32 +10,32 @@ from warren_schemas.users.access import KeyScope
 
 async def cancel_run(call: Call[CancelRun]) -> web.StreamResponse:
     save = call.takes.save
-    return reply(await call.parts.runs.cancel(call.viewer, call.run, save=save))
+    return reply(await call.services.runs.cancel(call.viewer, call.run, save=save))
 
 
 async def finish_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.finish(call.viewer, call.run))
+    return reply(await call.services.runs.finish(call.viewer, call.run))
 
 
 async def pause_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.pause(call.viewer, call.run))
+    return reply(await call.services.runs.pause(call.viewer, call.run))
 
 
 async def resume_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.resume(call.viewer, call.run))
+    return reply(await call.services.runs.resume(call.viewer, call.run))
 
 
 async def renew_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.client_leases.renew(call.viewer, call.run))
+    return reply(await call.services.client_leases.renew(call.viewer, call.run))
 
 
 async def retry_run(call: Call[Nothing]) -> web.StreamResponse:
-    run, is_new = await call.parts.runs.retry(call.viewer, call.run)
+    run, is_new = await call.services.runs.retry(call.viewer, call.run)
     return reply(run, status=201 if is_new else 200)
 
 
 async def set_run(call: Call[SetRun]) -> web.StreamResponse:
-    return reply(await call.parts.runs.change(call.viewer, call.run, call.takes))
+    return reply(await call.services.runs.change(call.viewer, call.run, call.takes))
 
 
 _ERRORS = (400, 404, 409, 413, 422)

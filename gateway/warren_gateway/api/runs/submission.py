@@ -25,24 +25,24 @@ class ListRuns(Frozen):
 
 
 async def submit_run(call: Call[SubmitRun]) -> web.StreamResponse:
-    run, is_new = await call.parts.runs.submit_run(call.viewer, call.takes)
+    run, is_new = await call.services.runs.submit_run(call.viewer, call.takes)
     return reply(run, status=201 if is_new else 200)
 
 
 async def list_runs(call: Call[ListRuns]) -> web.StreamResponse:
     takes = call.takes
-    runs = await call.parts.runs.newest(
+    runs = await call.services.runs.newest(
         call.viewer, takes.state, takes.limit, shared=takes.shared, sweep=takes.sweep
     )
     return reply(RunList(runs=tuple(runs)))
 
 
 async def show_run(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.runs.show(call.viewer, call.run))
+    return reply(await call.services.runs.show(call.viewer, call.run))
 
 
 async def delete_run(call: Call[Nothing]) -> web.StreamResponse:
-    await call.parts.runs.delete(call.viewer, call.run)
+    await call.services.runs.delete(call.viewer, call.run)
     return reply(RunDeleted(id=RunId(call.run)))
 
 

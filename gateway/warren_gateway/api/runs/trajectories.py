@@ -61,17 +61,17 @@ class ReadTrajectories(Frozen):
 
 
 async def run_trajectories(call: Call[ReadTrajectories]) -> web.StreamResponse:
-    takes, broker = call.takes, call.parts.broker
+    takes, broker = call.takes, call.services.broker
     if takes.offset is not None and takes.since_s is not None:
         raise _refusal(422, "invalid_query", "give either offset or since_s, not both")
-    run = await call.parts.runs.show(call.viewer, call.run)
+    run = await call.services.runs.show(call.viewer, call.run)
     if run.config is None:
         raise _refusal(409, "newer_run", f"{run.id} is of a newer gateway; ask that one")
     if _is_after(takes, run):
         return web.Response(content_type=LINES)
     stream = recording(run.id, run.config)
     n_readers = 2 if takes.follow else 1  # it reads the run's events too
-    with call.parts.budgets.streams.hold(call.owner, n_readers):
+    with call.services.budgets.streams.hold(call.owner, n_readers):
         async with follow(
             broker, stream, EpisodeEnded, start=_start(takes), prefetch=PREFETCH, aside=True
         ) as inbox:
@@ -105,8 +105,8 @@ class _Feed:
         self.response = web.StreamResponse(headers={"Content-Type": LINES})
         self._call = call
         self._takes = call.takes
-        self._recordings: Recordings = call.parts.recordings
-        self._timings = call.parts.timings.trajectories
+        self._recordings: Recordings = call.services.recordings
+        self._timings = call.services.timings.trajectories
         self._inbox = inbox
         self._next = Position.of(call.takes.offset or 0)
         self._end: int | None = None
@@ -129,7 +129,7 @@ class _Feed:
         """Keep `_consumed` up to date until the run has ended."""
         stream = run_events(self._call.run)
         async with follow(
-            self._call.parts.broker, stream, RunEvent, start="next", aside=True
+            self._call.services.broker, stream, RunEvent, start="next", aside=True
         ) as events:
             while True:
                 self._consumed, is_over = await self._recordings.progress(self._call.run)

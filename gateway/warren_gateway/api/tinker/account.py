@@ -29,7 +29,7 @@ async def show_usage(call: Call[UsageAsked]) -> web.StreamResponse:
     begin, end = call.takes.starting_on, call.takes.ending_before
     if not begin < end:
         raise invalid("starting_on must be before ending_before")
-    accounts = call.parts.tinker.accounts
+    accounts = call.services.tinker.accounts
     try:
         used = await accounts.used(call.viewer, begin.timestamp(), end.timestamp())
     except TooMany as error:
@@ -38,7 +38,7 @@ async def show_usage(call: Call[UsageAsked]) -> web.StreamResponse:
 
 
 async def show_storage(call: Call[StorageAsked]) -> web.StreamResponse:
-    stored = await call.parts.tinker.accounts.stored(call.viewer, call.takes.project_id)
+    stored = await call.services.tinker.accounts.stored(call.viewer, call.takes.project_id)
     return reply(StorageAnswer(data=tuple(stored)))
 
 
@@ -52,7 +52,7 @@ async def show_audit(call: Call[AuditAsked]) -> web.StreamResponse:
     end = begin + timedelta(days=1)
     asked = takes.event_type
     about = None if asked == "all" else _RESOURCES.get(asked, asked)
-    accounts = call.parts.tinker.accounts
+    accounts = call.services.tinker.accounts
     try:
         rows = await accounts.audited(begin.timestamp(), end.timestamp(), about)
     except TooMany as error:

@@ -64,9 +64,9 @@ async def submitted(
 
     Raises `Refusal`: none with 409, which the clients try again for minutes.
     """
-    submit, viewer = call.parts.models.submit, call.viewer
+    submit, viewer = call.services.models.submit, call.viewer
     try:
-        found = await call.parts.tinker.models.id_of(viewer, model)
+        found = await call.services.tinker.models.id_of(viewer, model)
         try:
             future = await submit(viewer, found, _wanted(op, noted), sequence=number)
         except (InvalidOp, NoSuchKept) as error:
@@ -93,7 +93,7 @@ def _wanted(op: Asking, noted: Noted) -> Wanted:
 async def trained_model(call: Call[TakesT], name: str) -> Trained:
     """Raises `Refusal`."""
     try:
-        return await call.parts.tinker.models.find(call.viewer, name)
+        return await call.services.tinker.models.find(call.viewer, name)
     except NoSuchTrained as error:
         raise no_such("model", name) from error
 
@@ -101,6 +101,6 @@ async def trained_model(call: Call[TakesT], name: str) -> Trained:
 async def own_session(call: Call[TakesT], session_id: str) -> TinkerSession:
     """Of the caller. Raises `Refusal`."""
     try:
-        return await call.parts.tinker.sessions.find(call.owner, session_id)
+        return await call.services.tinker.sessions.find(call.owner, session_id)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error

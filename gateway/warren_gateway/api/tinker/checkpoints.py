@@ -33,7 +33,7 @@ KEY = "X-Idempotency-Key"
 async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
     trained, asked = await named(call)
     try:
-        await call.parts.models.delete_kept(call.viewer, trained.id, asked)
+        await call.services.models.delete_kept(call.viewer, trained.id, asked)
     except NoSuchKept as error:
         raise no_checkpoint(call) from error
     except KeptInUse as error:
@@ -44,7 +44,7 @@ async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
 async def set_checkpoint_ttl(call: Call[TtlAsked]) -> web.StreamResponse:
     trained, asked = await named(call)
     try:
-        await call.parts.models.set_ttl(call.viewer, trained.id, asked, call.takes.ttl_seconds)
+        await call.services.models.set_ttl(call.viewer, trained.id, asked, call.takes.ttl_seconds)
     except NoSuchKept as error:
         raise no_checkpoint(call) from error
     return reply(Empty())
@@ -54,13 +54,13 @@ async def publish_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
     """With the others of its run: what is shared is the run."""
     trained, asked = await named(call)
     await require_kept(call, trained, asked)
-    await call.parts.sharing.share(call.viewer, trained.run.id, ShareRun())
+    await call.services.sharing.share(call.viewer, trained.run.id, ShareRun())
     return reply(Empty())
 
 
 async def unpublish_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
     trained, _ = await named(call)
-    await call.parts.sharing.unshare(call.viewer, trained.run.id, ShareRun())
+    await call.services.sharing.unshare(call.viewer, trained.run.id, ShareRun())
     return reply(Empty())
 
 
@@ -71,9 +71,9 @@ async def copy_weights(call: Call[CopyWeights]) -> web.StreamResponse:
     copy = await _slot(call)
     try:
         path = KeptPath.parse(takes.source_path)
-        trained = await call.parts.tinker.models.find(call.viewer, path.model)
+        trained = await call.services.tinker.models.find(call.viewer, path.model)
         asked = CopyAsked(trained.id, kept_of(path), key_of(copy), takes.ttl_seconds)
-        await call.parts.tinker.copies.copy(call.viewer, asked)
+        await call.services.tinker.copies.copy(call.viewer, asked)
     except InvalidPath as error:
         raise invalid(f"{error}") from error
     except (NoSuchTrained, NoSuchKept) as error:
@@ -96,7 +96,7 @@ async def _slot(call: Call[CopyWeights]) -> str:
     wanted = CreateSession(project_id=takes.destination_project_id)
     key = call.request.headers.get(KEY)
     try:
-        session = await call.parts.tinker.sessions.create(call.owner, wanted, key)
+        session = await call.services.tinker.sessions.create(call.owner, wanted, key)
     except TooManySessions as error:
         raise invalid(f"{error}") from error
     return model_name(session.id, 0)

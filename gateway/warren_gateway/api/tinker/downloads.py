@@ -39,10 +39,10 @@ async def external_weights_urls(call: Call[Nothing]) -> web.StreamResponse:
 async def export_trace(call: Call[Nothing]) -> web.StreamResponse:
     session_id = call.request.match_info["session"]
     try:
-        await call.parts.tinker.sessions.find(call.owner, session_id)
+        await call.services.tinker.sessions.find(call.owner, session_id)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error
-    grant = await call.parts.tinker.downloads.grant(call.owner, session_id=session_id)
+    grant = await call.services.tinker.downloads.grant(call.owner, session_id=session_id)
     return reply(TraceExport(url=_url(call, grant)))
 
 
@@ -50,11 +50,11 @@ async def download(call: Call[DownloadAsked]) -> web.StreamResponse:
     """What the token is for: a file of a folder, all of them as a tar, or a timeline."""
     token, name = call.request.match_info["token"], call.takes.file
     try:
-        found = await call.parts.tinker.downloads.find(token)
+        found = await call.services.tinker.downloads.find(token)
     except NoSuchDownload as error:
         raise no_such("download", name or "of this token") from error
     if found.folder is None:
-        spans = await call.parts.tinker.models.spans(found.owner, found.session_id or "")
+        spans = await call.services.tinker.models.spans(found.owner, found.session_id or "")
         body = await asyncio.to_thread(timeline, spans)
         return web.Response(body=body, content_type="application/json")
     folder = await readable(NamedFolder("", found.folder))
@@ -79,12 +79,12 @@ async def _granted(call: Call[Nothing]) -> tuple[Grant, FolderView]:
     kept = await require_kept(call, trained, asked)
     folder = await readable(NamedFolder(kept.name, kept.url))
     files = KeptFolder(trained.id, asked, kept.url)
-    return await call.parts.tinker.downloads.grant(call.owner, kept=files), folder
+    return await call.services.tinker.downloads.grant(call.owner, kept=files), folder
 
 
 def _url(call: Call[Nothing], grant: Grant, file: str = "") -> str:
     query = f"?{urlencode({'file': file})}" if file else ""
-    origin = call.parts.tinker.options.public_url or call.request.url.origin()
+    origin = call.services.tinker.options.public_url or call.request.url.origin()
     return f"{origin}{PREFIX}downloads/{grant.token}{query}"
 
 

@@ -13,12 +13,12 @@ Invariants
 from aiohttp import web
 from pydantic import BaseModel
 
-from warren_gateway.api.admission import lacks
+from warren_gateway.api.authorization import lacks
 from warren_gateway.api.openai.refusals import stopping
 from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.errors import no_such
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.inference.questions import AnswersLost
+from warren_gateway.inference.sampler_requests import AnswersLost
 from warren_gateway.models.outcomes import Done, Failed, Pending
 from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
 from warren_gateway.models.submitting import FUTURE
@@ -58,7 +58,7 @@ async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
         return reply(made)
     _require_scope(call, KeyScope.INFER)
     try:
-        outcome = await call.parts.tinker.futures.outcome(call.owner, name, within_s=HOLD_S)
+        outcome = await call.services.tinker.futures.outcome(call.owner, name, within_s=HOLD_S)
     except NoSuchFuture as error:
         raise no_such("future", name, _GONE) from error
     except AnswersLost as error:
@@ -73,7 +73,7 @@ async def retrieve_future(call: Call[FutureNamed]) -> web.StreamResponse:
 async def retrieve_futures(call: Call[CompletedAsked]) -> web.StreamResponse:
     """Which samples are done; each outcome is fetched by its name."""
     _require_scope(call, KeyScope.INFER)
-    takes, tinker = call.takes, call.parts.tinker
+    takes, tinker = call.takes, call.services.tinker
     sampler = takes.target.sampling_session_id
     try:
         await tinker.sessions.sampler(call.owner, sampler)
@@ -114,7 +114,7 @@ def _of_a_new_model(name: str) -> BaseModel | None:
 
 async def _of_an_op(call: Call[FutureNamed], name: str) -> web.StreamResponse:
     try:
-        outcome = await call.parts.models.outcome(call.viewer, name, HOLD_S)
+        outcome = await call.services.models.outcome(call.viewer, name, HOLD_S)
     except NoSuchOp as error:
         raise no_such("future", name, _GONE) from error
     if isinstance(outcome, Pending):
@@ -140,7 +140,7 @@ def _waiting(pending: Pending) -> ResultPending:
 
 async def _waiting_sample(call: Call[FutureNamed], name: str) -> ResultPending:
     """With why where it can't be with a sampler yet, as far as this gateway knows."""
-    parts, (sampler, _) = call.parts, clone_of(name)
+    parts, (sampler, _) = call.services, clone_of(name)
     try:
         opened = await parts.tinker.sessions.sampler(call.owner, sampler)
     except NoSuchSampler:
@@ -160,7 +160,7 @@ async def _opened(call: Call[FutureNamed], done: Done, noted: Noted) -> str | No
     policy, session = done.outcome.policy, session_of(noted.model)
     if noted.sampler is None or policy is None or session is None:
         return None
-    tinker = call.parts.tinker
+    tinker = call.services.tinker
     try:
         trained = await tinker.models.find(call.viewer, noted.model)
         ref = PolicyRef(

@@ -28,7 +28,7 @@ async def named_of_any(call: _Calls) -> tuple[Trained, KeptAsked]:
     """The same of a run that the caller may read. Raises `Refusal`."""
     parts = call.request.match_info
     try:
-        trained = await call.parts.tinker.models.find(call.viewer, parts["training"])
+        trained = await call.services.tinker.models.find(call.viewer, parts["training"])
         text = f"tinker://{trained.name}/{parts['kind']}/{parts['checkpoint']}"
         return trained, kept_of(KeptPath.parse(text))
     except NoSuchTrained as error:
@@ -52,7 +52,7 @@ async def require_kept(
     call: _Calls, trained: Trained, asked: KeptAsked
 ) -> ModelCheckpoint | ModelSnapshot:
     """The one that is named. Raises `Refusal`."""
-    kept = await call.parts.models.kept(call.viewer, trained.id)
+    kept = await call.services.models.kept(call.viewer, trained.id)
     rows = kept.checkpoints if asked.kind == "checkpoint" else kept.snapshots
     for row in rows:
         if row.name == asked.name:

@@ -39,7 +39,7 @@ async def create_tinker_model(call: Call[CreateModelAsked]) -> web.StreamRespons
     session = await own_session(call, takes.session_id)
     _require_trainer(call, takes.base_model)
     try:
-        name = await created(call.parts.models, call.viewer, session, takes)
+        name = await created(call.services.models, call.viewer, session, takes)
     except CantCreate as error:
         raise invalid(f"{error}") from error
     return reply(Future(request_id=f"{name}:create", model_id=name))
@@ -65,7 +65,7 @@ async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamRespons
     require_no_token(call, takes.weights_access_token)
     try:
         source = await _kept(call, takes.path)
-        name = await created_from(call.parts.models, call.viewer, session, takes, *source)
+        name = await created_from(call.services.models, call.viewer, session, takes, *source)
     except (CantCreate, InvalidPath, NoSuchTrained, NoSuchKept, InvalidOp) as error:
         raise invalid(f"{_said(error, takes.path)}") from error
     return reply(Future(request_id=f"{name}:load", model_id=name))
@@ -79,7 +79,7 @@ async def _load_into(call: Call[LoadAsked], takes: LoadWeights) -> Asking:
         of = path.name  # of its own: it may be saved by an op that comes before
         if path.model != takes.model_id:
             of = f"{source.id}/{path.name}"
-            await call.parts.models.checkpoint(call.viewer, of)
+            await call.services.models.checkpoint(call.viewer, of)
         return LoadStateAsked(checkpoint=of, optimizer=takes.optimizer)
     except (InvalidPath, NoSuchTrained, NoSuchKept) as error:
         return SkipAsked(reason=_said(error, takes.path))
@@ -92,7 +92,7 @@ async def _kept(call: Call[LoadAsked], text: str) -> tuple[Trained, KeptPath]:
         raise InvalidPath(
             f"{text} is for samplers; training goes on from tinker://RUN/weights/NAME"
         )
-    return await call.parts.tinker.models.find(call.viewer, path.model), path
+    return await call.services.tinker.models.find(call.viewer, path.model), path
 
 
 def _said(error: Exception, path: str) -> str:
@@ -116,7 +116,7 @@ async def model_info(call: Call[ModelNamed]) -> web.StreamResponse:
 
 def _require_trainer(call: Call[CreateModelAsked], base_model: str) -> None:
     """Most often it is a name that nobody has. Where a trainer may come to offer it, the model waits for that."""
-    possible = call.parts.tinker.maybe_trainable()
+    possible = call.services.tinker.maybe_trainable()
     if possible and not names_one(possible, base_model):
         told = ", ".join(base for base in possible if not is_uploaded(base)) or "none"
         raise invalid(f"No trainer offers {base_model}; online, or loaded when asked for: {told}")

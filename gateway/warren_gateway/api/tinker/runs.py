@@ -33,10 +33,10 @@ _Calls = Call[Nothing] | Call[ListAsked] | Call[ScopeAsked] | Call[PathNamed] | 
 
 async def list_training_runs(call: Call[ListAsked]) -> web.StreamResponse:
     takes = call.takes
-    found, n = await call.parts.tinker.models.listed(
+    found, n = await call.services.tinker.models.listed(
         call.viewer, takes.access_scope, takes.limit, takes.offset
     )
-    kept = await call.parts.models.kept_of([trained.id for trained in found])
+    kept = await call.services.models.kept_of([trained.id for trained in found])
     views = [_run_view(trained, _views(trained, kept[trained.id])) for trained in found]
     cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=n)
     return reply(TrainingRuns(training_runs=tuple(views), cursor=cursor))
@@ -58,7 +58,7 @@ async def list_run_checkpoints(call: Call[Nothing]) -> web.StreamResponse:
 async def list_checkpoints(call: Call[ListAsked]) -> web.StreamResponse:
     """The newest first."""
     takes = call.takes
-    kept, n = await call.parts.tinker.models.listed_kept(
+    kept, n = await call.services.tinker.models.listed_kept(
         call.viewer, takes.access_scope, takes.limit, takes.offset
     )
     views = [_view(row.training, row.is_public, row.kind, row) for row in kept]
@@ -79,13 +79,13 @@ async def weights_info(call: Call[PathNamed]) -> web.StreamResponse:
 
 async def _trained(call: _Calls, name: str) -> Trained:
     try:
-        return await call.parts.tinker.models.find(call.viewer, name)
+        return await call.services.tinker.models.find(call.viewer, name)
     except NoSuchTrained as error:
         raise no_such("training run", name) from error
 
 
 async def _kept(call: _Calls, trained: Trained) -> list[Kept]:
-    return _views(trained, await call.parts.models.kept(call.viewer, trained.id))
+    return _views(trained, await call.services.models.kept(call.viewer, trained.id))
 
 
 def _views(trained: Trained, kept: KeptList) -> list[Kept]:

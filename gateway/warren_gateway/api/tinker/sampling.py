@@ -5,17 +5,17 @@ from functools import partial
 from aiohttp import web
 
 from warren_gateway.api.openai.refusals import no_sampler, no_such_model, stopping
-from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, reply
+from warren_gateway.api.services import Services
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.inference.questions import AnswersLost
+from warren_gateway.inference.sampler_requests import AnswersLost
 from warren_gateway.inference.served import NoSuchModel, bare
 from warren_gateway.models.submitting import FUTURE
-from warren_gateway.tinker.parts import ask_of
 from warren_gateway.tinker.paths import InvalidPath, KeptPath
 from warren_gateway.tinker.runs import NoSuchTrained
+from warren_gateway.tinker.services import ask_of
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
 from warren_schemas.base_models.names import is_reference, is_uploaded
 from warren_schemas.episode import PolicyRef
@@ -37,7 +37,7 @@ async def create_sampling_session(call: Call[CreateSamplingSession]) -> web.Stre
     takes = call.takes
     policy = await _policy(call)
     try:
-        row = await call.parts.tinker.sessions.open_sampler(
+        row = await call.services.tinker.sessions.open_sampler(
             call.owner, takes.session_id, takes.sampling_session_seq_id, policy, takes.model_path
         )
     except NoSuchSession as error:
@@ -53,7 +53,7 @@ async def _policy(call: Call[CreateSamplingSession]) -> PolicyRef:
     if takes.base_model is None:
         raise invalid("Tell base_model or model_path")
     try:
-        return await call.parts.served.policy(call.viewer, takes.base_model)
+        return await call.services.served.policy(call.viewer, takes.base_model)
     except NoSuchModel as error:
         if is_reference(takes.base_model) or is_uploaded(takes.base_model):
             raise no_such_model(takes.base_model) from error
@@ -63,7 +63,7 @@ async def _policy(call: Call[CreateSamplingSession]) -> PolicyRef:
 async def _awaited(call: Call[CreateSamplingSession], base_model: str) -> PolicyRef:
     """Of a base model that no sampler offers now: samples wait for one that loads it, or comes back. Any other name is
     wrong, unless nothing is known of samplers yet. Raises `Refusal`."""
-    tinker, served = call.parts.tinker, call.parts.served
+    tinker, served = call.services.tinker, call.services.served
     possible = tinker.maybe_sampleable()
     if base_model in possible or await tinker.was_used(base_model):
         return bare(base_model)
@@ -82,8 +82,8 @@ async def _snapshot(call: Call[CreateSamplingSession], text: str) -> PolicyRef:
             raise InvalidPath(
                 f"{text} is for training; sample from tinker://RUN/sampler_weights/NAME"
             )
-        trained = await call.parts.tinker.models.find(call.viewer, path.model)
-        return await call.parts.served.snapshot(call.viewer, trained.id, path.stored)
+        trained = await call.services.tinker.models.find(call.viewer, path.model)
+        return await call.services.served.snapshot(call.viewer, trained.id, path.stored)
     except InvalidPath as error:
         raise invalid(f"{error}") from error
     except (NoSuchTrained, NoSuchModel) as error:
@@ -98,7 +98,7 @@ async def show_sampler(call: Call[Nothing]) -> web.StreamResponse:
 async def sample(call: Call[Sample]) -> web.StreamResponse:
     """What can't be sampled is told by the future, as the clients expect it, and that no sampler is there to whoever polls
     for it: it waits for one."""
-    takes, futures = call.takes, call.parts.tinker.futures
+    takes, futures = call.takes, call.services.tinker.futures
     name = f"{takes.sampling_session_id}:{takes.seq_id}"
     opened = await _opened(call, takes.sampling_session_id)
     await _require_readable(call, opened)
@@ -111,21 +111,21 @@ async def sample(call: Call[Sample]) -> web.StreamResponse:
     return reply(SampleFuture(request_id=name, sample_sequence_ids=ids))
 
 
-def _most_bytes(parts: Parts) -> int:
-    return parts.tinker.options.tinker_prompt_mib * 1024 * 1024
+def _most_bytes(services: Services) -> int:
+    return services.tinker.options.tinker_prompt_mib * 1024 * 1024
 
 
 async def _require_readable(call: Call[Sample], opened: OpenedSampler) -> None:
     """A sampler ends with the share that it was opened by. Raises `Refusal`."""
     try:
-        await call.parts.served.require_readable(call.viewer, opened.policy)
+        await call.services.served.require_readable(call.viewer, opened.policy)
     except NoSuchModel as error:
         raise no_such("sampler", opened.row.id) from error
 
 
 async def _opened(call: Call[Nothing] | Call[Sample], name: str) -> OpenedSampler:
     try:
-        return await call.parts.tinker.sessions.sampler(call.owner, name)
+        return await call.services.tinker.sessions.sampler(call.owner, name)
     except NoSuchSampler as error:
         raise no_such("sampler", name) from error
 
@@ -135,7 +135,7 @@ async def cancel_future(call: Call[FutureNamed]) -> web.StreamResponse:
         raise invalid(
             "Ops are applied in their order and can't be taken back; samples can be cancelled"
         )
-    await call.parts.tinker.futures.cancel(call.owner, call.takes.request_id)
+    await call.services.tinker.futures.cancel(call.owner, call.takes.request_id)
     return reply(Empty())
 
 

@@ -43,7 +43,7 @@ async def tinker_health(call: Call[Nothing]) -> web.StreamResponse:
 
 
 async def client_config(call: Call[Anything]) -> web.StreamResponse:
-    chunk_mb = call.parts.tinker.options.tinker_chunk_mb
+    chunk_mb = call.services.tinker.options.tinker_chunk_mb
     return reply(ClientConfig(fwdbwd_max_chunk_bytes_count=round(chunk_mb * 1_000_000)))
 
 
@@ -58,7 +58,7 @@ async def send_telemetry(call: Call[Anything]) -> web.StreamResponse:
 
 async def server_capabilities(call: Call[Nothing]) -> web.StreamResponse:
     """Those whose names are ids of models online."""
-    trainable, sampleable = set(call.parts.tinker.trainable()), set(call.parts.served.offered)
+    trainable, sampleable = set(call.services.tinker.trainable()), set(call.services.served.offered)
     names = sorted(base for base in trainable | sampleable if not is_uploaded(base))
     models = [
         SupportedModel(model_name=base, trainable=base in trainable, sampleable=base in sampleable)
@@ -69,7 +69,7 @@ async def server_capabilities(call: Call[Nothing]) -> web.StreamResponse:
 
 async def create_session(call: Call[CreateSession]) -> web.StreamResponse:
     try:
-        row = await call.parts.tinker.sessions.create(call.owner, call.takes)
+        row = await call.services.tinker.sessions.create(call.owner, call.takes)
     except TooManySessions as error:
         raise invalid(f"{error}") from error
     return reply(SessionCreated(session_id=row.id, info_message=_news(call)))
@@ -78,7 +78,7 @@ async def create_session(call: Call[CreateSession]) -> web.StreamResponse:
 def _news(call: Call[CreateSession]) -> str | None:
     """What a client had better know from the beginning; most show the state of a queue late, or nowhere."""
     news = [*_back_pressure(call)]
-    other = call.parts.tinker.options.tinker_stable_reinforce
+    other = call.services.tinker.options.tinker_stable_reinforce
     if other != REFUSED:
         news.append(f"Who asks for the loss {STABLE_REINFORCE} gets {other}.")
     return " ".join(news) or None
@@ -86,19 +86,19 @@ def _news(call: Call[CreateSession]) -> str | None:
 
 def _back_pressure(call: Call[CreateSession]) -> Iterator[str]:
     """What it will have to wait for."""
-    if not call.parts.tinker.trainable():
+    if not call.services.tinker.trainable():
         yield "No trainer takes models now: they wait for one."
-    if n := call.parts.tinker.n_queued():
+    if n := call.services.tinker.n_queued():
         yield f"{n} {'job waits' if n == 1 else 'jobs wait'} for a trainer already."
-    if not call.parts.served.offered:
+    if not call.services.served.offered:
         yield "No sampler answers now: sampling waits for one."
 
 
 async def session_heartbeat(call: Call[SessionNamed]) -> web.StreamResponse:
     session_id = call.takes.session_id
     try:
-        await call.parts.tinker.sessions.heard(call.owner, session_id)
-        await call.parts.tinker.models.heard(call.viewer, session_id)
+        await call.services.tinker.sessions.heard(call.owner, session_id)
+        await call.services.tinker.models.heard(call.viewer, session_id)
     except NoSuchSession as error:
         raise no_such("session", session_id, _GONE) from error
     return reply(SessionHeartbeat())
@@ -108,13 +108,13 @@ async def finish_session(call: Call[FinishSession]) -> web.StreamResponse:
     session_id = call.request.match_info["session"]
     try:
         reason = call.takes.reason.type
-        await call.parts.tinker.sessions.finish(call.owner, session_id, reason)
+        await call.services.tinker.sessions.finish(call.owner, session_id, reason)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error
     if not call.caller.may(KeyScope.SUBMIT):
         return reply(Empty())  # its models belong to whoever may train
-    for trained in await call.parts.tinker.models.of_session(call.viewer, session_id):
-        await call.parts.models.close(call.viewer, trained.id)
+    for trained in await call.services.tinker.models.of_session(call.viewer, session_id):
+        await call.services.models.close(call.viewer, trained.id)
     return reply(Empty())
 
 
@@ -122,28 +122,28 @@ async def assign_project(call: Call[ProjectNamed]) -> web.StreamResponse:
     """A project is a word by which sessions are found, and what they store is counted."""
     session_id = call.request.match_info["session"]
     try:
-        await call.parts.tinker.sessions.assign(call.owner, session_id, call.takes.project_id)
+        await call.services.tinker.sessions.assign(call.owner, session_id, call.takes.project_id)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error
     return reply(Empty())
 
 
 async def search_sessions(call: Call[SearchSessions]) -> web.StreamResponse:
-    return reply(await call.parts.tinker.sessions.search(call.owner, call.takes))
+    return reply(await call.services.tinker.sessions.search(call.owner, call.takes))
 
 
 async def list_sessions(call: Call[ListAsked]) -> web.StreamResponse:
     takes = call.takes
-    ids = await call.parts.tinker.sessions.listed(call.owner, takes.limit, takes.offset)
+    ids = await call.services.tinker.sessions.listed(call.owner, takes.limit, takes.offset)
     return reply(SessionList(sessions=tuple(ids)))
 
 
 async def show_session(call: Call[ScopeAsked]) -> web.StreamResponse:
-    session_id, sessions = call.request.match_info["session"], call.parts.tinker.sessions
+    session_id, sessions = call.request.match_info["session"], call.services.tinker.sessions
     try:
         row = await sessions.find(call.owner, session_id)
         samplers = await sessions.samplers(call.owner, session_id)
-        trained = await call.parts.tinker.models.of_session(call.viewer, session_id)
+        trained = await call.services.tinker.models.of_session(call.viewer, session_id)
     except NoSuchSession as error:
         raise no_such("session", session_id) from error
     return reply(

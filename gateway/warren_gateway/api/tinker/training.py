@@ -16,9 +16,9 @@ from typing import NamedTuple
 from aiohttp import web
 from google.protobuf.message import DecodeError
 
-from warren_gateway.api.parts import Parts
 from warren_gateway.api.reading import read_bytes
 from warren_gateway.api.route import Call
+from warren_gateway.api.services import Services
 from warren_gateway.api.tinker.asking import MOST_CHARS, submitted, submitted_as
 from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import op_route
@@ -50,17 +50,17 @@ _LEAST_EPS = 1e-12
 
 
 async def forward_backward(call: Call[Anything]) -> web.StreamResponse:
-    body = await read_bytes(call.request, _most_bytes(call.parts))
+    body = await read_bytes(call.request, _most_bytes(call.services))
     try:
-        asks = await _read(body, call.parts.tinker.options.tinker_stable_reinforce)
+        asks = await _read(body, call.services.tinker.options.tinker_stable_reinforce)
     except DecodeError as error:
         raise invalid("The body is no ForwardBackwardRequest") from error
     noted = Noted(model=asks.model, n_targets=asks.n_targets, stands_for=asks.stands_for)
     return await submitted(call, asks.model, asks.number, asks.op, noted)
 
 
-def _most_bytes(parts: Parts) -> int:
-    return parts.tinker.options.tinker_op_mib * 1024 * 1024
+def _most_bytes(services: Services) -> int:
+    return services.tinker.options.tinker_op_mib * 1024 * 1024
 
 
 class _LossAsked(NamedTuple):

@@ -55,22 +55,22 @@ async def create_model(call: Call[CreateModel]) -> web.StreamResponse:
         raise InvalidOp(
             [f"key: those that begin with {keys_of()} are of Tinker's clients; take another"]
         )
-    model, is_new = await call.parts.models.create(call.viewer, call.takes)
+    model, is_new = await call.services.models.create(call.viewer, call.takes)
     return reply(model, status=201 if is_new else 200)
 
 
 async def list_trainable(call: Call[ModelsWanted]) -> web.StreamResponse:
-    models = await call.parts.models.newest(call.viewer, call.takes.limit)
+    models = await call.services.models.newest(call.viewer, call.takes.limit)
     return reply(TrainableList(models=tuple(models)))
 
 
 async def show_trainable(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.models.info(call.viewer, _model(call)))
+    return reply(await call.services.models.info(call.viewer, _model(call)))
 
 
 async def ask_op(call: Call[AskOp]) -> web.StreamResponse:
     model, asked = _model(call), call.takes
-    future = await call.parts.models.submit(
+    future = await call.services.models.submit(
         call.viewer, model, wanted(asked.op), key=asked.key, sequence=asked.sequence
     )
     return reply(FutureView(future=future, model=ModelId(model)))
@@ -78,35 +78,35 @@ async def ask_op(call: Call[AskOp]) -> web.StreamResponse:
 
 async def list_ops(call: Call[OpsWanted]) -> web.StreamResponse:
     model, limit = call.request.match_info["model"], call.takes.limit
-    return reply(ModelOpList(ops=await call.parts.models.ops.of(call.viewer, model, limit)))
+    return reply(ModelOpList(ops=await call.services.models.ops.of(call.viewer, model, limit)))
 
 
 async def show_outcome(call: Call[OutcomeWanted]) -> web.StreamResponse:
     future = call.request.match_info["future"]
-    outcome = await call.parts.models.outcome(call.viewer, future, call.takes.wait_s)
+    outcome = await call.services.models.outcome(call.viewer, future, call.takes.wait_s)
     return reply(FutureAnswer(outcome=told(outcome)))
 
 
 async def hear_client(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.models.heard(call.viewer, _model(call)))
+    return reply(await call.services.models.heard(call.viewer, _model(call)))
 
 
 async def close_model(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.models.close(call.viewer, _model(call)))
+    return reply(await call.services.models.close(call.viewer, _model(call)))
 
 
 async def list_kept(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.parts.models.kept(call.viewer, _model(call)))
+    return reply(await call.services.models.kept(call.viewer, _model(call)))
 
 
 async def delete_kept(call: Call[KeptAsked]) -> web.StreamResponse:
-    return reply(await call.parts.models.delete_kept(call.viewer, _model(call), call.takes))
+    return reply(await call.services.models.delete_kept(call.viewer, _model(call), call.takes))
 
 
 async def set_ttl(call: Call[SetTtl]) -> web.StreamResponse:
     model, asked = _model(call), call.takes
-    await call.parts.models.set_ttl(call.viewer, model, asked, asked.ttl_s)
-    return reply(await call.parts.models.kept(call.viewer, model))
+    await call.services.models.set_ttl(call.viewer, model, asked, asked.ttl_s)
+    return reply(await call.services.models.kept(call.viewer, model))
 
 
 def told(outcome: Outcome) -> FutureDone | FutureFailed | FuturePending:

@@ -30,52 +30,52 @@ class ReadAdapterFile(ChooseAdapter):
 
 
 async def list_adapters(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(AdapterList(adapters=await call.parts.adapters.listed(call.viewer)))
+    return reply(AdapterList(adapters=await call.services.adapters.listed(call.viewer)))
 
 
 async def show_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
-    return reply(await call.parts.adapters.show(call.viewer, call.takes.adapter))
+    return reply(await call.services.adapters.show(call.viewer, call.takes.adapter))
 
 
 async def adapter_files(call: Call[ChooseAdapter]) -> web.StreamResponse:
-    return reply(await call.parts.adapters.folder(call.viewer, call.takes.adapter))
+    return reply(await call.services.adapters.folder(call.viewer, call.takes.adapter))
 
 
 async def adapter_file(call: Call[ReadAdapterFile]) -> web.StreamResponse:
     takes = call.takes
-    folder = await call.parts.adapters.folder(call.viewer, takes.adapter)
+    folder = await call.services.adapters.folder(call.viewer, takes.adapter)
     return await sent_of(call.request, folder, takes.name, takes.offset, "adapters")
 
 
 async def weights_progress(call: Call[FindUpload]) -> web.StreamResponse:
-    return reply(await call.parts.adapters.uploads.progress(call.owner, call.takes.sha256))
+    return reply(await call.services.adapters.uploads.progress(call.owner, call.takes.sha256))
 
 
 async def upload_weights(call: Call[FilePart]) -> web.StreamResponse:
     takes = call.takes
     data = await read_part(call.request)
-    progress = await call.parts.adapters.uploads.take(
+    progress = await call.services.adapters.uploads.take(
         call.owner, takes.sha256, offset=takes.offset, data=data
     )
     return reply(progress)
 
 
 async def create_adapter(call: Call[CreateAdapter]) -> web.StreamResponse:
-    view, is_new = await call.parts.adapters.create(call.viewer, call.takes)
+    view, is_new = await call.services.adapters.create(call.viewer, call.takes)
     return reply(view, status=201 if is_new else 200)
 
 
 async def delete_adapter(call: Call[ChooseAdapter]) -> web.StreamResponse:
-    gone = await call.parts.adapters.delete(call.viewer, call.takes.adapter)
+    gone = await call.services.adapters.delete(call.viewer, call.takes.adapter)
     return reply(VersionsDeleted(deleted=gone))
 
 
 async def share_adapter(call: Call[ShareAdapter]) -> web.StreamResponse:
-    return reply(await call.parts.adapters.share(call.viewer, call.takes))
+    return reply(await call.services.adapters.share(call.viewer, call.takes))
 
 
 async def unshare_adapter(call: Call[ShareAdapter]) -> web.StreamResponse:
-    return reply(await call.parts.adapters.unshare(call.viewer, call.takes))
+    return reply(await call.services.adapters.unshare(call.viewer, call.takes))
 
 
 ROUTES = (

@@ -30,29 +30,29 @@ class ReadBaseModelFile(ChooseBaseModel):
 
 
 async def list_base_models(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(BaseModelList(base_models=await call.parts.base_models.listed(call.viewer)))
+    return reply(BaseModelList(base_models=await call.services.base_models.listed(call.viewer)))
 
 
 async def show_base_model(call: Call[ChooseBaseModel]) -> web.StreamResponse:
-    return reply(await call.parts.base_models.show(call.viewer, call.takes.base_model))
+    return reply(await call.services.base_models.show(call.viewer, call.takes.base_model))
 
 
 async def base_model_files(call: Call[ChooseBaseModel]) -> web.StreamResponse:
-    return reply(await call.parts.base_models.folder(call.viewer, call.takes.base_model))
+    return reply(await call.services.base_models.folder(call.viewer, call.takes.base_model))
 
 
 async def base_model_file(call: Call[ReadBaseModelFile]) -> web.StreamResponse:
     takes = call.takes
-    folder = await call.parts.base_models.folder(call.viewer, takes.base_model)
+    folder = await call.services.base_models.folder(call.viewer, takes.base_model)
     return await sent_of(call.request, folder, takes.name, takes.offset, "base models")
 
 
 async def model_progress(call: Call[FindUpload]) -> web.StreamResponse:
-    return reply(await call.parts.base_models.uploads.progress(call.owner, call.takes.sha256))
+    return reply(await call.services.base_models.uploads.progress(call.owner, call.takes.sha256))
 
 
 async def upload_model(call: Call[FilePart]) -> web.StreamResponse:
-    takes, base_models = call.takes, call.parts.base_models
+    takes, base_models = call.takes, call.services.base_models
     data = await read_part(call.request)
     base_models.require_taken(takes.offset + len(data))
     progress = await base_models.uploads.take(
@@ -62,21 +62,21 @@ async def upload_model(call: Call[FilePart]) -> web.StreamResponse:
 
 
 async def create_base_model(call: Call[CreateBaseModel]) -> web.StreamResponse:
-    view, is_new = await call.parts.base_models.create(call.viewer, call.takes)
+    view, is_new = await call.services.base_models.create(call.viewer, call.takes)
     return reply(view, status=201 if is_new else 200)
 
 
 async def delete_base_model(call: Call[ChooseBaseModel]) -> web.StreamResponse:
-    gone = await call.parts.base_models.delete(call.viewer, call.takes.base_model)
+    gone = await call.services.base_models.delete(call.viewer, call.takes.base_model)
     return reply(VersionsDeleted(deleted=gone))
 
 
 async def share_base_model(call: Call[ShareBaseModel]) -> web.StreamResponse:
-    return reply(await call.parts.base_models.share(call.viewer, call.takes))
+    return reply(await call.services.base_models.share(call.viewer, call.takes))
 
 
 async def unshare_base_model(call: Call[ShareBaseModel]) -> web.StreamResponse:
-    return reply(await call.parts.base_models.unshare(call.viewer, call.takes))
+    return reply(await call.services.base_models.unshare(call.viewer, call.takes))
 
 
 ROUTES = (

@@ -65,23 +65,23 @@ class RowsPart(FilePart):
 
 
 async def list_datasets(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(DatasetList(datasets=await call.parts.datasets.listed(call.viewer)))
+    return reply(DatasetList(datasets=await call.services.datasets.listed(call.viewer)))
 
 
 async def show_dataset(call: Call[ChooseDataset]) -> web.StreamResponse:
-    return reply(await call.parts.datasets.show(call.viewer, call.takes.dataset))
+    return reply(await call.services.datasets.show(call.viewer, call.takes.dataset))
 
 
 async def dataset_rows(call: Call[ListRows]) -> web.StreamResponse:
     takes = call.takes
-    found = await call.parts.datasets.rows(
+    found = await call.services.datasets.rows(
         call.viewer, takes.dataset, takes.split, takes.offset, takes.limit
     )
     return reply(found)
 
 
 async def dataset_file(call: Call[ReadSplit]) -> web.StreamResponse:
-    takes, datasets = call.takes, call.parts.datasets
+    takes, datasets = call.takes, call.services.datasets
     dataset, _, split = await datasets.split(call.viewer, takes.dataset, takes.split)
     headers = {"Content-Type": "application/octet-stream", "ETag": f'"{split.sha256}"'}
     response = web.StreamResponse(headers=headers)
@@ -108,13 +108,13 @@ async def _chunks(files: Folder, name: str, offset: int) -> AsyncGenerator[bytes
 
 
 async def upload_progress(call: Call[FindUpload]) -> web.StreamResponse:
-    return reply(await call.parts.datasets.uploads.progress(call.owner, call.takes.sha256))
+    return reply(await call.services.datasets.uploads.progress(call.owner, call.takes.sha256))
 
 
 async def upload_part(call: Call[RowsPart]) -> web.StreamResponse:
     takes = call.takes
     data = await read_part(call.request)
-    progress = await call.parts.datasets.uploads.take(
+    progress = await call.services.datasets.uploads.take(
         call.owner,
         takes.sha256,
         offset=takes.offset,
@@ -125,21 +125,21 @@ async def upload_part(call: Call[RowsPart]) -> web.StreamResponse:
 
 
 async def create_dataset(call: Call[CreateDataset]) -> web.StreamResponse:
-    view, is_new = await call.parts.datasets.create(call.viewer, call.takes)
+    view, is_new = await call.services.datasets.create(call.viewer, call.takes)
     return reply(view, status=201 if is_new else 200)
 
 
 async def delete_dataset(call: Call[ChooseDataset]) -> web.StreamResponse:
-    gone = await call.parts.datasets.delete(call.viewer, call.takes.dataset)
+    gone = await call.services.datasets.delete(call.viewer, call.takes.dataset)
     return reply(VersionsDeleted(deleted=gone))
 
 
 async def share_dataset(call: Call[ShareDataset]) -> web.StreamResponse:
-    return reply(await call.parts.datasets.share(call.viewer, call.takes))
+    return reply(await call.services.datasets.share(call.viewer, call.takes))
 
 
 async def unshare_dataset(call: Call[ShareDataset]) -> web.StreamResponse:
-    return reply(await call.parts.datasets.unshare(call.viewer, call.takes))
+    return reply(await call.services.datasets.unshare(call.viewer, call.takes))
 
 
 ROUTES = (

@@ -10,7 +10,7 @@ import numpy as np
 
 from warren_gateway.coordinator.learning import client_checkpoints
 from warren_gateway.coordinator.learning.op_log import append
-from warren_gateway.coordinator.learning.resuming import landmark
+from warren_gateway.coordinator.learning.resuming import checkpoint_position
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.learning import CheckpointMark, LearningState
 from warren_schemas.config import CheckpointConfig
@@ -66,7 +66,7 @@ def is_saved(learning: LearningState) -> bool:
 def _checkpoint(state: CoordinatorState) -> None:
     name, older = _name(state), state.learning.checkpoints.marks
     keep = kept(older, state.config.checkpoint) | _beginnings(state)
-    note = landmark(state) if state.source.is_live else None  # a replay is begun anew
+    note = checkpoint_position(state) if state.source.is_live else None  # a replay is begun anew
     op = append(state, SaveState(name=name, keep=tuple(sorted(keep)), note=note))
     rewards = state.learning.batches.recent_rewards
     mark = CheckpointMark(

@@ -1,6 +1,6 @@
 """Going on from a checkpoint: of another run, or with an adapter that somebody trained.
 
-A checkpoint carries a landmark: which step it was, and which tasks were taken and which of them were
+A checkpoint carries its position: which step it was, and which tasks were taken and which of them were
 not trained on yet. A run that resumes from it continues the count, the learning rate and the tasks.
 
 Invariant: tasks that were in flight when the checkpoint was made are played again, so together the
@@ -23,7 +23,7 @@ from warren_schemas.events import Phase
 from warren_schemas.training import OpDone, PublishPolicy
 
 
-class Landmark(BaseModel):
+class CheckpointPosition(BaseModel):
     """Where a run stood at a checkpoint."""
 
     model_config = ConfigDict(extra="forbid")
@@ -42,10 +42,10 @@ class Landmark(BaseModel):
     has_reference: bool
 
 
-def landmark(state: CoordinatorState) -> dict[str, JsonValue]:
+def checkpoint_position(state: CoordinatorState) -> dict[str, JsonValue]:
     """What the next checkpoint says about the run; the batch under way counts as consumed."""
     is_sft = state.stage.phase is Phase.SFT
-    mark = Landmark(
+    mark = CheckpointPosition(
         phase=Phase.SFT if is_sft else Phase.TRAINING,
         step=state.learning.steps.n_consumed if is_sft else state.learning.steps.n_trained,
         n_updates=state.learning.steps.n_updates,
@@ -84,13 +84,13 @@ def begin(state: CoordinatorState, opened: OpDone) -> None:
     if state.config.resume_from is not None:
         state.learning.policy.version_issued = opened.version
         if opened.note is not None:
-            _adopt(state, Landmark.model_validate(opened.note))
+            _adopt(state, CheckpointPosition.model_validate(opened.note))
     elif not (isinstance(update, LoraUpdate) and update.start_adapter is not None):
         return
     state.learning.ops.start = append(state, PublishPolicy())
 
 
-def _adopt(state: CoordinatorState, mark: Landmark) -> None:
+def _adopt(state: CoordinatorState, mark: CheckpointPosition) -> None:
     tasks.resume(state.rollouts, mark.next_group, mark.task_cursors, mark.tasks_again)
     choice.resume(state.rollouts, mark.curricula)
     learning = state.learning

@@ -152,7 +152,7 @@ def has_room(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> bool:
 def grant(state: CoordinatorState, worker: WorkerId) -> None:
     """Give the lease to the worker that took the job.
 
-    The ops after the checkpoint are sent again by the actor, which reads them from the store.
+    The ops after the checkpoint are sent again by the coordinator, which reads them from the store.
     """
     lease, learning = state.lease, state.learning
     lease.n_grants_in_vain += 1

@@ -10,7 +10,7 @@ import math
 from warren_gateway.coordinator.learning import op_log
 from warren_gateway.coordinator.rollouts import episodes
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.coordinator.state.waiting import Stillness
+from warren_gateway.coordinator.state.waiting import StallState
 
 
 def reason(state: CoordinatorState) -> str | None:
@@ -19,28 +19,28 @@ def reason(state: CoordinatorState) -> str | None:
     if state.is_clients and not op_log.has_unanswered(state.learning):
         reset(state)
         return None
-    still, mark = state.waiting.stillness, _mark(state)
+    still, mark = state.waiting.stall, _mark(state)
     if mark != still.mark:
-        state.waiting.stillness = Stillness(mark, state.now_s)
+        state.waiting.stall = StallState(mark, state.now_s)
     elif state.now_s >= _due_s(state):
         still.n_told += 1
         still.reason = _sentence(state)
-    return state.waiting.stillness.reason
+    return state.waiting.stall.reason
 
 
 def reset(state: CoordinatorState) -> None:
     """Why nothing moves is known: a worker is missing."""
-    state.waiting.stillness = Stillness()
+    state.waiting.stall = StallState()
 
 
 def next_check_s(state: CoordinatorState) -> float:
     """When to say it, or to say it again."""
-    return _due_s(state) if state.waiting.stillness.mark else math.inf
+    return _due_s(state) if state.waiting.stall.mark else math.inf
 
 
 def _due_s(state: CoordinatorState) -> float:
     """After the patience, then after twice that, and so on."""
-    still = state.waiting.stillness
+    still = state.waiting.stall
     return still.since_s + state.config.limits.stalled_after_s * 2**still.n_told
 
 
@@ -57,7 +57,7 @@ def _mark(state: CoordinatorState) -> tuple[object, ...]:
 
 
 def _sentence(state: CoordinatorState) -> str:
-    minutes = (state.now_s - state.waiting.stillness.since_s) / 60.0
+    minutes = (state.now_s - state.waiting.stall.since_s) / 60.0
     causes = [*_of_the_broker(state), *_of_the_trainer(state), *_of_the_episodes(state)]
     told = "; ".join(causes) or _counters(state)
     return f"nothing has moved for {minutes:.3g} min ({state.stage.phase}): {told}"

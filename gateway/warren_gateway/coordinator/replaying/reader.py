@@ -1,6 +1,6 @@
-"""The reader of a recording: follows another run's stream, or reads files, for the actor of a replay.
+"""The reader of a recording: follows another run's stream, or reads files, for the coordinator of a replay.
 
-It hands over one message at a time, when the actor asks, so that a replay holds no more of a
+It hands over one message at a time, when the coordinator asks, so that a replay holds no more of a
 recording than the next step needs, and not before the run that recorded it has decided what counted of
 it; and it tells when that run may have ended.
 """
@@ -51,7 +51,7 @@ Transact = Callable[[Callable[[Session], Counted | None]], Awaitable[Counted | N
 
 
 @dataclass(frozen=True, slots=True)
-class Shelves:
+class RecordingSources:
     """Where recordings are read from."""
 
     broker: Broker
@@ -61,34 +61,40 @@ class Shelves:
     """Of the run's data sets."""
 
 
-async def play(readings: Readings, shelves: Shelves, mailbox: Mailbox) -> None:
+async def play(readings: Readings, sources: RecordingSources, mailbox: Mailbox) -> None:
     """One after the other; never returns."""
     for reading, recording in readings.left():
-        playing = _play(reading, recording, shelves, mailbox)
+        playing = _play(reading, recording, sources, mailbox)
         await until_first(playing, mailbox.until_read(reading))
 
 
-async def _play(reading: Reading, recording: Recording, shelves: Shelves, mailbox: Mailbox) -> None:
+async def _play(
+    reading: Reading, recording: Recording, sources: RecordingSources, mailbox: Mailbox
+) -> None:
     """Never returns before all of it is read."""
     match recording.origin:
         case Stream():
-            await _play_stream(reading, recording, recording.origin, shelves, mailbox)
+            await _play_stream(reading, recording, recording.origin, sources, mailbox)
         case Archived(form):
-            await _play_archive(reading, recording, form, shelves, mailbox)
+            await _play_archive(reading, recording, form, sources, mailbox)
         case Uploaded(reference, split):
-            if reference in shelves.rows:  # else the run is to end, for its data set can't be read
-                rows = UploadedRows(shelves.rows[reference][split])
+            if reference in sources.rows:  # else the run is to end, for its data set can't be read
+                rows = UploadedRows(sources.rows[reference][split])
                 await _read_files(reading, recording, rows, mailbox)
             await mailbox.until_read(reading)
 
 
 async def _play_archive(
-    reading: Reading, recording: Recording, form: ArchiveFormat, shelves: Shelves, mailbox: Mailbox
+    reading: Reading,
+    recording: Recording,
+    form: ArchiveFormat,
+    sources: RecordingSources,
+    mailbox: Mailbox,
 ) -> None:
     """Tried for as long as the run waits for it: `Recorded.failure` says when that was too long."""
     while True:
         try:
-            files = await asyncio.to_thread(shelves.open_archive, recording.recorder, form)
+            files = await asyncio.to_thread(sources.open_archive, recording.recorder, form)
             return await _read_files(reading, recording, files, mailbox)
         except RecordingUnavailable as error:
             log.warning("the replay of %s waits: %s", recording.name, error)
@@ -119,10 +125,14 @@ async def _read_files(
 
 
 async def _play_stream(
-    reading: Reading, recording: Recording, stream: Stream, shelves: Shelves, mailbox: Mailbox
+    reading: Reading,
+    recording: Recording,
+    stream: Stream,
+    sources: RecordingSources,
+    mailbox: Mailbox,
 ) -> None:
-    news, broker = asyncio.Event(), shelves.broker
-    decided = partial(_decided, recording, shelves.transact, news)
+    news, broker = asyncio.Event(), sources.broker
+    decided = partial(_decided, recording, sources.transact, news)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(
             _read(reading, recording, stream, broker, mailbox, decided),
@@ -170,7 +180,7 @@ async def _decided(
 async def _watch(
     recording: Recording, broker: Broker, mailbox: Mailbox, news: asyncio.Event
 ) -> None:
-    """Wake the actor once we would hear of the recorder's end, and when we hear of it."""
+    """Wake the coordinator once we would hear of the recorder's end, and when we hear of it."""
     events = run_events(recording.recorder)
     async with follow(broker, events, RunEvent, start="next") as inbox:
         mailbox.wake(is_recorder_changed=True)

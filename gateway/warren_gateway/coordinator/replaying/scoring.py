@@ -15,7 +15,7 @@ Invariants
 
 from dataclasses import replace
 
-from warren_gateway.coordinator.rollouts import episodes, group_policy, starting
+from warren_gateway.coordinator.rollouts import episodes, failed_members, starting
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.group_parts import PlayedTask
 from warren_gateway.coordinator.state.groups import Group
@@ -92,7 +92,7 @@ class Scoring:
 
 
 def _is_done(state: CoordinatorState, group: Group) -> bool:
-    return group_policy.is_decided(state.config, group)
+    return failed_members.is_decided(state.config, group)
 
 
 def _recorded(group: Group) -> Group:

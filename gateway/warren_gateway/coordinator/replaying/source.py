@@ -14,7 +14,7 @@ from warren_gateway.coordinator.replaying.readings import Readings
 from warren_gateway.coordinator.replaying.recording import Recording
 from warren_gateway.coordinator.replaying.scoring import Scoring
 from warren_gateway.coordinator.replaying.shuffling import Window
-from warren_gateway.coordinator.rollouts import group_policy
+from warren_gateway.coordinator.rollouts import failed_members
 from warren_gateway.coordinator.rollouts.admission import STEPS_SCORED
 from warren_gateway.coordinator.rollouts.completed import note_dropped
 from warren_gateway.coordinator.rollouts.outcomes import outcomes
@@ -125,7 +125,7 @@ class Recorded:
             elif self._evaluating is not None:
                 group.provenance.task_key = self.recording.task_of(group)
                 self._scoring.put(state, group)
-            elif self._is_scored and group_policy.is_usable(state.config, group):
+            elif self._is_scored and failed_members.is_usable(state.config, group):
                 self._scoring.put(state, group)
             else:
                 self._take_in(state, group)
@@ -133,7 +133,7 @@ class Recorded:
         self.enter_stage(state)
 
     def _take_in(self, state: CoordinatorState, group: Group) -> None:
-        if self._evaluating is not None or group_policy.is_usable(state.config, group):
+        if self._evaluating is not None or failed_members.is_usable(state.config, group):
             self._later.append(group)
         else:
             note_dropped(state.rollouts, "failed")

@@ -8,8 +8,8 @@ from warren_gateway.coordinator.rollouts import (
     conversations,
     episodes,
     evaluation,
+    failed_members,
     failure_limits,
-    group_policy,
 )
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group
@@ -26,7 +26,7 @@ def take_in(state: CoordinatorState, group: Group) -> str | None:
             return None  # all had failed when they were recorded
     elif group.purpose is EpisodePurpose.EVALUATE:
         evaluation.absorb(state, group)
-    elif group_policy.is_usable(state.config, group):
+    elif failed_members.is_usable(state.config, group):
         rollouts.n_failed_groups_in_a_row = 0
         _of_its_kind(state, group).append(group)
         return None

@@ -10,8 +10,8 @@ last of them. What was lost with it is started anew when one comes.
 from warren_broker.topology import CANCELLATIONS, IDLE_S, interact
 from warren_gateway.coordinator.rollouts import (
     conversations,
+    failed_members,
     failure_limits,
-    group_policy,
     group_rewards,
     starting,
     tasks,
@@ -49,7 +49,7 @@ def admit(
     """
     for n_started in range(n_groups):
         environment = conversations.next_environment(state, purpose)
-        size = n_members or group_policy.group_size(state.config, environment)
+        size = n_members or failed_members.group_size(state.config, environment)
         if not _may_start(state, environment, size):
             return n_started
         _admit(state, purpose, environment, tasks.choose(state, purpose, environment), size)
@@ -123,7 +123,7 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
         if group.scores is None or item.spec.member in group.scores.ended:
             failure_limits.note_failures(state, group.environment, item.outcome)
     again = state.rollouts.groups.note_ending(
-        group, item, position, max_attempts=group_policy.max_attempts(state.config, group)
+        group, item, position, max_attempts=failed_members.max_attempts(state.config, group)
     )
     if again and isinstance(item.outcome, Failed):
         failure_limits.note_attempts(state.rollouts, item.outcome, 1)
@@ -137,7 +137,7 @@ def absorb(state: CoordinatorState, item: EpisodeEnded, position: Position) -> G
 def _compared(state: CoordinatorState, group: Group) -> Group | None:
     """The group, if it is decided once its members are compared that have to be."""
     group_rewards.go_on(state, group)
-    return group if group_policy.is_decided(state.config, group) else None
+    return group if failed_members.is_decided(state.config, group) else None
 
 
 def expire(state: CoordinatorState, *, is_sampled: bool) -> list[Group]:
@@ -189,9 +189,9 @@ def _fails_by_deadline(state: CoordinatorState, group: Group) -> bool:
     """Whether that decides the group; else its members have another attempt."""
     if not (playing := group.playing):
         group_rewards.is_late(state, group)
-        return group_policy.is_decided(state.config, group)
+        return failed_members.is_decided(state.config, group)
     failure = timed_out(episode_s(state.config, group.environment))
-    n_attempts = group_policy.max_attempts(state.config, group)
+    n_attempts = failed_members.max_attempts(state.config, group)
     failure_limits.note_failures(state, group.environment, failure, len(playing))
     note = state.rollouts.groups.note_failure
     again = [m for m in playing if note(group, m, failure, max_attempts=n_attempts)]

@@ -16,7 +16,7 @@ Invariants
 from collections.abc import Sequence
 
 from warren_broker.topology import compare
-from warren_gateway.coordinator.rollouts import failure_limits, group_policy, starting
+from warren_gateway.coordinator.rollouts import failed_members, failure_limits, starting
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.groups import Group, timed_out
 from warren_gateway.position import Position
@@ -78,7 +78,7 @@ def go_on(state: CoordinatorState, group: Group) -> None:
     """Ask for the rewards of a group of which nobody plays any more, unless that was done."""
     comparison = group.comparison
     is_under_way = group.playing or comparison.is_asked or comparison.is_telling
-    if comparison.unscored and not (is_under_way or group_policy.is_decided(state.config, group)):
+    if comparison.unscored and not (is_under_way or failed_members.is_decided(state.config, group)):
         _ask(state, group)
 
 
@@ -102,7 +102,7 @@ def absorb(state: CoordinatorState, item: GroupScored) -> Group | None:
         _fail(state, group, item.outcome)
     elif {each.member for each in item.outcome.members} == group.comparison.unscored.keys():
         _tell(state, group, item, item.outcome.members)
-    return group if group_policy.is_decided(state.config, group) else None
+    return group if failed_members.is_decided(state.config, group) else None
 
 
 def _ask(state: CoordinatorState, group: Group) -> None:
@@ -181,7 +181,7 @@ def begin_time(state: CoordinatorState, group: Group) -> None:
 
 def _fail(state: CoordinatorState, group: Group, failure: Failed) -> None:
     """Ask again, or give all up that were to be compared: what one is worth without the others nobody knows."""
-    n_attempts = group_policy.max_attempts(state.config, group)
+    n_attempts = failed_members.max_attempts(state.config, group)
     failure_limits.note_failures(state, group.environment, failure, len(group.comparison.unscored))
     if failure.retryable and group.comparison.n_requests < n_attempts:
         return _ask(state, group)

@@ -1,8 +1,8 @@
 """The whole state of one run's coordinator: its parts, and the change under way.
 
 A part is written by its own folder alone (see the package). What is here beside them, the run's
-course and the change, is written by `decisions`, `ending` and the actor. Functions read the parts,
-change their own, and note in `change` what must become true in the store; the actor commits it.
+course and the change, is written by `stages`, `stopping`, `ending` and `run_coordinator`. Functions read the parts,
+change their own, and note in `change` what must become true in the store; the coordinator commits it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the actor has seen of the world around the run. Decisions read it and write none of it."""
+"""What the coordinator has seen of the world around the run. Decisions read it and write none of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

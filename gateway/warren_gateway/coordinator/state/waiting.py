@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Stillness:
+class StallState:
     """Since when nothing of a run has moved, and how often that was told; see `notices.stalled`."""
 
     mark: tuple[object, ...] = ()
@@ -27,4 +27,4 @@ class WaitingState:
     missing_since_s: float | None = None
     was_broker_away: bool = False
     """At the last look."""
-    stillness: Stillness = field(default_factory=Stillness)
+    stall: StallState = field(default_factory=StallState)

@@ -21,19 +21,19 @@ from itertools import takewhile
 
 from warren_broker.errors import BrokerError
 from warren_gateway.budgets.budget import Budget, OverBudget
-from warren_gateway.inference.questions import (
+from warren_gateway.inference.sampler_requests import (
     Answer,
     AnswersLost,
     AnswerWanted,
     Question,
-    Questions,
+    SamplerRequests,
     is_past_deadline,
 )
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.completions import clone_of
+from warren_gateway.tinker.samples.retry_queue import RetryQueue
 from warren_gateway.tinker.samples.rows import FailedSample, Sampled, SampleRows
-from warren_gateway.tinker.samples.turns import Turns
 from warren_gateway.tinker.samples.unfetched import Unfetched
 from warren_gateway.tinker.samples.use import use_of
 from warren_gateway.usage.counting import SampleUse
@@ -95,7 +95,7 @@ class Answering:
 
     def __init__(
         self,
-        questions: Questions,
+        questions: SamplerRequests,
         offered: Offered,
         budget: Budget,
         asked: Budget,
@@ -106,7 +106,7 @@ class Answering:
         self._questions = questions
         self._offered = offered
         self._budget = budget
-        self._turns = Turns(budget)
+        self._turns = RetryQueue(budget)
         self._kib = asked
         self._rows = rows
         self._waiters = waiters

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 
 from warren_gateway.budgets.budget import OverBudget
-from warren_gateway.inference.questions import AnswersLost
+from warren_gateway.inference.sampler_requests import AnswersLost
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.answering import Answering, Ask, Awaited, CantSample, Reading

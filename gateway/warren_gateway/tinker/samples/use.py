@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from warren_gateway.inference.questions import Answer, Question
+from warren_gateway.inference.sampler_requests import Answer, Question
 from warren_gateway.usage.counting import SampleUse
 from warren_schemas.episode import Step
 

@@ -63,7 +63,7 @@ class SleepMode:
         """Have it sleep whenever the trainer wants the GPU; never returns. Raises `ChildDied`."""
         while True:
             if self._has_work():
-                await asyncio.sleep(self._time_share.terms.keep_s)
+                await asyncio.sleep(self._time_share.limits.keep_s)
             await self._time_share.until_asked_for()
             await self._bring(child, is_asleep=True)
             self._leave()

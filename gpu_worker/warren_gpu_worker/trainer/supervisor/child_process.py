@@ -30,7 +30,7 @@ from warren_gpu_worker.device_faults import DeviceFault, Fault
 from warren_gpu_worker.file_progress import allowance_s
 from warren_gpu_worker.fitting import DeviceMemory
 from warren_gpu_worker.settings import GpuWorkerSettings
-from warren_gpu_worker.time_share import Stay, TimeShare
+from warren_gpu_worker.time_share import TimeShare, TrainerHold
 from warren_gpu_worker.trainer.messages import (
     NOTHING,
     START_S,
@@ -91,7 +91,7 @@ class TrainerProcess:
         self._listener = listener
         self._shares = _shares(settings)
         self._may_send = asyncio.Event()
-        self._stay = Stay(time_share or TimeShare(), nudge=self._may_send.set)
+        self._hold = TrainerHold(time_share or TimeShare(), nudge=self._may_send.set)
         self._is_full = False
         """What was opened last is a full-parameter model, and so the only one."""
         self._ready = asyncio.Event()
@@ -170,7 +170,7 @@ class TrainerProcess:
                 self._may_send.clear()
                 continue
             if self._needs_gpu(turn):
-                await self._stay.come()
+                await self._hold.acquire()
             was_idle = not self._owed
             if n_answers := _n_answers(turn):
                 self._owed.append(n_answers)
@@ -191,7 +191,7 @@ class TrainerProcess:
 
     def _next(self) -> Turn | None:
         """What the child should do as soon as it can; None for nothing that it isn't doing."""
-        if self._stay.must_go(has_work=bool(self._owed) or self._shares.is_waiting):
+        if self._hold.must_release(has_work=bool(self._owed) or self._shares.is_waiting):
             return None if self._owed else Offload()
         return self._shares.take() if len(self._owed) < _AT_HAND else None
 
@@ -214,7 +214,7 @@ class TrainerProcess:
                     self._listener.on_answer(report)
                 case Offloaded():
                     self._was_paid()
-                    self._stay.go()
+                    self._hold.release()
                 case TooLarge() | DeviceFailed():
                     self._note(report)
                 case DiskFull():
@@ -272,7 +272,7 @@ class TrainerProcess:
         self._ready.clear()
         self._shares = _shares(self._settings)
         self._owed.clear()
-        self._stay.go()
+        self._hold.release()
         reason, self._end_reason = self._end_reason, ""
         self._listener.on_death(reason)
 

@@ -27,7 +27,7 @@ CRITIC = "critic"
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CriticOutput:
     """What the critic makes of the trained tokens of some rows."""
 
     advantages_BT: Tensor
@@ -56,7 +56,7 @@ def values_at(critic: nn.Module, hidden_BTH: Tensor, places_M: Tensor) -> Tensor
     return cast("Tensor", critic(hidden_MH.float()))[:, 0]
 
 
-def judge(values_M: Tensor, rows: MicroBatch, term: CriticTerm) -> Judgement:
+def judge(values_M: Tensor, rows: MicroBatch, term: CriticTerm) -> CriticOutput:
     """Advantages by the values as they are, and Σ (V - R)² / 2 with R = A + V.
 
     Where the error is beyond `value_clip` c the loss goes on as c (|error| - c / 2).
@@ -71,7 +71,7 @@ def judge(values_M: Tensor, rows: MicroBatch, term: CriticTerm) -> Judgement:
     )
     zeros = values_M.new_zeros(rows.mask_BT.numel())
     scaled_BT = zeros.scatter(0, rows.trained_M, advantages_M * term.advantage_scale)
-    return Judgement(
+    return CriticOutput(
         scaled_BT.view(rows.mask_BT.shape),
         term.value_coefficient * error,
         {

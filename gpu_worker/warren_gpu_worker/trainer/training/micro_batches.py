@@ -28,7 +28,7 @@ from torch import Tensor
 
 from warren_gpu_worker.trainer.training.packing import PackedRows, pack
 from warren_gpu_worker.trainer.training.ranks import Ranks
-from warren_gpu_worker.trainer.training.splitting import Split
+from warren_gpu_worker.trainer.training.sequence_parallel import SequenceShards
 from warren_schemas.sampling_mask import SamplingMask
 from warren_schemas.token_batch import TokenBatch
 
@@ -100,7 +100,7 @@ class MicroBatch:
         return computed_M[own] - self.split.first, own
 
     @property
-    def split(self) -> Split | None:
+    def split(self) -> SequenceShards | None:
         """Where each rank computes a part of the rows."""
         return None if self.packed is None else self.packed.split
 
@@ -180,7 +180,7 @@ def _packed(rows: MicroBatch, n_inputs_B: IntArray, splits: Ranks | None) -> Mic
         return rows
     packed = pack(rows.input_ids_BT, tuple(n_inputs_B.tolist()))
     if splits is not None:
-        packed.split = Split(splits, int(n_inputs_B.sum()))
+        packed.split = SequenceShards(splits, int(n_inputs_B.sum()))
     return replace(rows, packed=packed)
 
 

@@ -26,7 +26,7 @@ from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
 from warren_gpu_worker.trainer.training.gradient_checkpointing import layers_of
-from warren_gpu_worker.trainer.training.splitting import Split
+from warren_gpu_worker.trainer.training.sequence_parallel import SequenceShards
 
 _ATTENTION = "warren_packed"
 _TRIAL = (4, 3)
@@ -45,7 +45,7 @@ class PackedRows:
     lengths: tuple[int, ...]
     places: Tensor
     """Of each of the B x T padded positions among the P; anything for padding."""
-    split: Split | None = None
+    split: SequenceShards | None = None
     """Where each rank computes a part of the positions."""
     n_looks: int = field(default=0, compare=False)
     """How often attention has asked for the rows."""

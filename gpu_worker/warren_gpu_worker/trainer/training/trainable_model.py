@@ -26,8 +26,8 @@ from warren_gpu_worker.trainer.training.last_layer import LastLayer, narrow
 from warren_gpu_worker.trainer.training.logprobs import MAX_LOGITS
 from warren_gpu_worker.trainer.training.packing import PackedRows, call_packed, prepare
 from warren_gpu_worker.trainer.training.ranks import ALONE, Ranks
+from warren_gpu_worker.trainer.training.sequence_parallel import why_not_split
 from warren_gpu_worker.trainer.training.sharding import Trunk, shard
-from warren_gpu_worker.trainer.training.splitting import why_not_split
 from warren_gpu_worker.weights import PolicyView, view_policy
 from warren_schemas.config import LoraUpdate
 from warren_schemas.training import ModelSpec

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from warren_env_worker.foreign.conversation import MAX_LINE_BYTES
 from warren_env_worker.foreign.episode import PackageFailed
+from warren_env_worker.foreign.package_process import MAX_LINE_BYTES
 from warren_env_worker.foreign.programs import fork_server
 from warren_env_worker.host.refusal import MAX_REASON_CHARS, one_line
 from warren_env_worker.permissions.secrets import for_run

@@ -24,8 +24,8 @@ from warren_env_worker.environments.openenv.environment import OpenEnv
 from warren_env_worker.environments.ors.environment import Ors
 from warren_env_worker.host.environment_class.config import ConfigSchema
 from warren_env_worker.host.refusal import Refusal
-from warren_env_worker.permissions.asking import pause_after
 from warren_env_worker.permissions.permissions import KeyGrant, Permissions, ServiceGrant, acting
+from warren_env_worker.permissions.retries import pause_after
 
 KEY = "WARREN_SECRET_ENVS"
 

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 from tests.support.patience import PATIENCE_S
 
-from warren_env_worker.permissions.asking import MAX_LOSSES, SessionLost, unless_lost
+from warren_env_worker.permissions.retries import MAX_LOSSES, SessionLost, unless_lost
 
 FOR_EVER_S = 10 * PATIENCE_S
 

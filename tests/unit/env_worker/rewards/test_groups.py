@@ -1,4 +1,4 @@
-"""Parts that compare a group by a service or a judge: what they are asked, how they are read, and all that may go wrong."""
+"""Services that compare a group by a service or a judge: what they are asked, how they are read, and all that may go wrong."""
 
 import asyncio
 from collections.abc import Callable

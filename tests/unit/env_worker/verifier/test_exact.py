@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from warren_env_worker.verifier.exact import number, same
-from warren_env_worker.verifier.hazard import is_hazardous, is_too_long
+from warren_env_worker.verifier.too_expensive import is_hazardous, is_too_long
 
 SAME = [
     ("42", "42.0"),

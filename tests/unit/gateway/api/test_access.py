@@ -22,7 +22,7 @@ from warren_schemas.events import RunState
 @pytest_asyncio.fixture
 async def admin(gateway: Gateway) -> AsyncGenerator[warren.Client]:
     key = Key.new()
-    await gateway.parts.keys.add(key, LOCAL_USER)
+    await gateway.services.keys.add(key, LOCAL_USER)
     async with warren.connect(gateway.url, str(key)) as client:
         yield client
 
@@ -84,7 +84,7 @@ async def test_mistakes_are_told_in_a_sentence(admin: warren.Client) -> None:
 async def test_a_stream_ends_when_its_key_is_revoked(
     gateway: Gateway, admin: warren.Client, path: str
 ) -> None:
-    run, watching = await gateway.submit(), asyncio.create_task(gateway.parts.callers.run())
+    run, watching = await gateway.submit(), asyncio.create_task(gateway.services.callers.run())
     made = await admin.access.create_key(user="ann")
     headers = {"Authorization": f"Bearer {made.key}"}
     async with gateway.nobody.get(f"/v1/runs/{run}/{path}", headers=headers) as response:

@@ -233,9 +233,9 @@ class Callers:
 async def callers(gateway: Gateway) -> AsyncGenerator[Callers]:
     access = Access(gateway.store)
     access.callers, access.keys, access.users = (
-        gateway.parts.callers,
-        gateway.parts.keys,
-        gateway.parts.users,
+        gateway.services.callers,
+        gateway.services.keys,
+        gateway.services.users,
     )
     await access.new_key("local")
     anns = (await access.keys.listed(ADMIN, "ann"))[0].id

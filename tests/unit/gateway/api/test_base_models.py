@@ -208,9 +208,9 @@ async def test_no_more_is_stored_than_the_owner_may(client: warren.Client, tmp_p
 async def test_an_operator_says_how_large_one_may_be(
     client: warren.Client, gateway: Gateway, tmp_path: Path, most_gib: float, reason: str
 ) -> None:
-    uploads, url = gateway.parts.datasets.uploads, f"file://{tmp_path}/none"
+    uploads, url = gateway.services.datasets.uploads, f"file://{tmp_path}/none"
     small = BaseModels(gateway.store, url, uploads, most_gib=most_gib)
-    object.__setattr__(gateway.parts, "base_models", small)
+    object.__setattr__(gateway.services, "base_models", small)
     with pytest.raises(warren.WarrenError, match=reason):
         await client.base_models.upload(write_base_model(tmp_path / "a"), "mine")
 
@@ -281,8 +281,8 @@ async def test_others_have_no_part_in_it_unless_it_is_shared_with_them(
 ) -> None:
     view = await client.base_models.upload(write_base_model(tmp_path / "a"), "mine")
     write_adapter(tmp_path / "lora")
-    gateway.parts.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, view.base_model))
-    gateway.parts.registry.hear(heartbeat("trainer_1", WorkerRole.TRAINER, view.base_model))
+    gateway.services.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, view.base_model))
+    gateway.services.registry.hear(heartbeat("trainer_1", WorkerRole.TRAINER, view.base_model))
     names = ("@ann/mine", f"@{view.reference}", view.base_model, "@mine")
     for base in names:
         assert await reaching(gateway, bob, tmp_path, base) == [], base

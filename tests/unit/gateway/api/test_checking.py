@@ -27,7 +27,7 @@ async def checked(gateway: Gateway, **changes: Any) -> RunCheck:
 
 def hear(gateway: Gateway, role: WorkerRole, offer: str, **fields: Any) -> None:
     beat = heartbeat(f"{role}_1").model_copy(update={"role": role, "offers": (offer,), **fields})
-    gateway.parts.registry.hear(beat)
+    gateway.services.registry.hear(beat)
 
 
 def all_online(gateway: Gateway, **fields: Any) -> None:

@@ -19,7 +19,7 @@ BODY = {
 
 
 def folder_of(gateway: Gateway) -> Path:
-    found = gateway.parts.datasets.files.local("")
+    found = gateway.services.datasets.files.local("")
     assert found is not None
     return found
 

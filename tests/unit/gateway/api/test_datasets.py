@@ -323,7 +323,7 @@ async def test_a_run_reads_exactly_the_version_that_was_there(
     with pytest.raises(warren.GatewayError, match=f"is read by {run.id}"):
         await client.datasets.delete("chats")
     await newer.delete()
-    rows = await gateway.parts.datasets.opened(stored)
+    rows = await gateway.services.datasets.opened(stored)
     assert rows[first.reference]["train"].row(4) == CHATS[4]
     assert rows[played.reference]["test"].row(0) == tasks["test"][0]
 

@@ -61,7 +61,7 @@ async def test_an_owner_sees_the_letters_of_their_runs(gateway: Gateway) -> None
 
 async def test_the_gateways_own_key_sees_all(gateway: Gateway) -> None:
     key = Key.new()
-    await gateway.parts.keys.add(key, LOCAL_USER)
+    await gateway.services.keys.add(key, LOCAL_USER)
     garbage = await give_up(gateway, b"garbage", "unreadable")
     async with warren.connect(gateway.url, str(key)) as local:
         (letter,) = await local.dead_letters()

@@ -229,11 +229,11 @@ async def test_a_revoked_key_ends_the_conversation_for_good(
     store: Store, broker: Broker, tmp_path: Path
 ) -> None:
     async with open_gateway(store, broker, tmp_path) as gateway:
-        watching = asyncio.create_task(gateway.parts.callers.run())
+        watching = asyncio.create_task(gateway.services.callers.run())
         key = await key_of(gateway, "ann")
         async with open_remote(gateway.url, api_key=str(key), worker="env_1") as worker:
             async with worker.consume(interact("letters", "ann"), prefetch=1) as consumer:
-                await gateway.parts.keys.revoke(ADMIN, key.id)
+                await gateway.services.keys.revoke(ADMIN, key.id)
                 with pytest.raises(NotAllowed):
                     await take(consumer)
             with pytest.raises(NotAllowed):

@@ -252,7 +252,7 @@ def test_a_position_is_one_rising_number(offset: int, place: int) -> None:
 
 
 async def _stop(gateway: Gateway) -> None:
-    gateway.parts.closing.set()
+    gateway.services.closing.set()
 
 
 async def _events(

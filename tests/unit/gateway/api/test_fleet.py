@@ -18,7 +18,7 @@ from warren_schemas.http import Health, QueueList, WorkerList
 
 async def test_lists_live_workers(gateway: Gateway) -> None:
     held = [{"model": "model_1", "epoch": 2}]
-    gateway.parts.registry.hear(
+    gateway.services.registry.hear(
         heartbeat("t1", WorkerRole.TRAINER, "tiny", in_flight=1, n_done=9, models=held, pid=42)
     )
     async with gateway.bob.get("/v1/workers") as response:
@@ -29,7 +29,7 @@ async def test_lists_live_workers(gateway: Gateway) -> None:
 
 
 async def test_shows_the_queues_that_matter(gateway: Gateway, broker: Broker) -> None:
-    registry = gateway.parts.registry
+    registry = gateway.services.registry
     registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "tiny", "large"))
     registry.hear(heartbeat("e1", WorkerRole.ENVIRONMENT, "guess"))
     await gateway.submit()

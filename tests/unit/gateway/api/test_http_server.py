@@ -14,7 +14,7 @@ from warren_gateway.api.app import build_runner
 async def test_a_connection_without_a_whole_request_is_closed(
     sent: bytes, gateway: Gateway
 ) -> None:
-    runner = build_runner(gateway.parts, shutdown_s=0.0, idle_s=0.05)
+    runner = build_runner(gateway.services, shutdown_s=0.0, idle_s=0.05)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -106,7 +106,7 @@ async def test_a_gateway_that_stops_does_not_look_like_the_end(
         aclosing(handle.logs(follow=True, reconnect_s=0.0)) as entries,
     ):
         await anext(entries)
-        gateway.parts.closing.set()
+        gateway.services.closing.set()
         with pytest.raises(warren.GatewayUnreachable):
             await anext(entries)
 

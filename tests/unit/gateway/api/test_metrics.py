@@ -98,7 +98,7 @@ async def test_a_gateway_that_stops_does_not_look_like_the_end(
         aclosing(handle.metrics(follow=True, reconnect_s=0.0)) as rows,
     ):
         assert (await anext(rows)).number == 1
-        gateway.parts.closing.set()
+        gateway.services.closing.set()
         with pytest.raises(warren.GatewayUnreachable):
             await anext(rows)
 

@@ -11,7 +11,7 @@ from tests.support.openai_asking import CHAT, TEXT, chat, said, text
 from tests.support.rote_sampler import BASE, answering, asking, ignored
 
 from warren_broker.port import Broker
-from warren_gateway.inference.questions import QuestionLimits, Questions
+from warren_gateway.inference.sampler_requests import QuestionLimits, SamplerRequests
 from warren_gateway.store.store import Store
 from warren_gateway.timings import AnswerTimings, StreamTimings
 from warren_schemas.episode import Generate
@@ -75,10 +75,10 @@ async def test_a_stream_brings_each_answer_and_ends(asking: Gateway) -> None:
 async def test_a_stream_that_waits_says_so_and_tells_what_went_wrong(
     store: Store, broker: Broker, tmp_path: Path, ignored: asyncio.Queue[Generate]
 ) -> None:
-    questions = Questions(broker, QuestionLimits(answer_s=0.5))
+    questions = SamplerRequests(broker, QuestionLimits(answer_s=0.5))
     often = StreamTimings(answers=AnswerTimings(ping_s=0.01))
     async with (
-        open_gateway(store, broker, tmp_path, questions=questions, timings=often) as gateway,
+        open_gateway(store, broker, tmp_path, sampler_requests=questions, timings=often) as gateway,
         answering(gateway, ignored),
     ):
         lines = await streamed(gateway.ann, "/v1/chat/completions", CHAT | said("never"))

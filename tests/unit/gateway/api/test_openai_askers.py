@@ -16,7 +16,12 @@ from warren_broker.inbox import listen, receive
 from warren_broker.port import Broker
 from warren_broker.topology import CANCELLATIONS, generate, home, interact
 from warren_gateway.access.caller import Viewer
-from warren_gateway.inference.questions import ELSEWHERE_S, ENVIRONMENT, Questions, is_young
+from warren_gateway.inference.sampler_requests import (
+    ELSEWHERE_S,
+    ENVIRONMENT,
+    SamplerRequests,
+    is_young,
+)
 from warren_gateway.runs.service import Runs
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
@@ -44,7 +49,7 @@ async def test_a_caller_that_leaves_lets_the_samplers_stop(
                 for claim in await anext(inbox):
                     cancelled.add(claim.item.envelope.episode)
                     claim.done()
-    assert asking.parts.questions.n_waiting == 0
+    assert asking.services.sampler_requests.n_waiting == 0
     assert (await chat(asking.ann))[0] == 200
 
 
@@ -88,7 +93,7 @@ async def test_an_answer_that_took_the_shared_queue_is_taken_and_its_twin_droppe
 ) -> None:
     batch_publisher = BatchPublisher(asking.broker)
     async with receive(asking.broker, generate("other/base"), Generate, prefetch=1) as inbox:
-        registry = asking.parts.registry
+        registry = asking.services.registry
         registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, "other/base"))
         waiting = asyncio.create_task(chat(asking.ann, model="other/base"))
         (claim,) = await anext(inbox)
@@ -107,9 +112,9 @@ async def test_an_answer_in_the_shared_queue_waits_for_the_gateway_that_asked(
     base, batch_publisher, other = (
         "other/base",
         BatchPublisher(asking.broker),
-        Questions(asking.broker),
+        SamplerRequests(asking.broker),
     )
-    asking.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
+    asking.services.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
     running = asyncio.create_task(other.run())
     async with receive(asking.broker, generate(base), Generate, prefetch=1) as inbox:
         for _ in range(4):  # whoever takes from the queue, it is sometimes the other one
@@ -137,7 +142,7 @@ async def test_a_gateway_that_stops_answers_those_who_wait(
 ) -> None:
     waiting = asyncio.create_task(chat(asking.ann, **said("never")))
     await ignored.get()
-    asking.parts.questions.stop()
+    asking.services.sampler_requests.stop()
     for status, body in (await waiting, await chat(asking.ann)):
         assert (status, body["error"]["code"]) == (503, "stopping")
 
@@ -150,7 +155,7 @@ async def test_a_question_waits_in_a_queue_that_had_to_be_made(
     async def is_made() -> bool:
         return await asking.broker.depth(generate(base)) is not None
 
-    asking.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
+    asking.services.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, base))
     waiting = asyncio.create_task(chat(asking.ann, model=base))
     async with asyncio.timeout(PATIENCE_S):
         await eventually(is_made)

@@ -47,14 +47,14 @@ async def models(client: aiohttp.ClientSession) -> list[str]:
 async def test_a_pinned_version_lies_beside_the_newest(gateway: Gateway) -> None:
     run = await gateway.submit()
     await gateway.store.transact(lambda session: publish(session, run))
-    served = gateway.parts.served
+    served = gateway.services.served
     newest, first = [await served.policy(Viewer("ann"), name) for name in (run, f"{run}@1")]
     assert (newest.url, newest.pinned) == ("file:///store/model/policies/v2", False)
     assert (first.url, first.pinned) == ("file:///store/model/policies/v1", True)
 
 
 async def test_a_step_without_an_update_has_the_policy_before_it(gateway: Gateway) -> None:
-    run, served = await gateway.submit(), gateway.parts.served
+    run, served = await gateway.submit(), gateway.services.served
 
     def publish_some(session: Session, first_version: int) -> None:
         publish(session, run, first_version + 1)
@@ -87,7 +87,7 @@ async def test_a_pinned_version_that_is_gone_is_not_found(asking: Gateway) -> No
 async def test_version_0_of_a_run_that_starts_with_an_adapter_is_never_the_base_model(
     gateway: Gateway,
 ) -> None:
-    run, served = await gateway.submit(), gateway.parts.served
+    run, served = await gateway.submit(), gateway.services.served
     await gateway.store.transact(lambda session: start_with_adapter(session, run))
     coming = await served.policy(Viewer("ann"), run)
     assert (coming.url, coming.min_version) == (None, 1), "samplers say policy_unavailable"

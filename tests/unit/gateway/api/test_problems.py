@@ -129,11 +129,11 @@ async def test_every_route_but_health_wants_a_right_key(
 
 async def test_a_revoked_key_is_refused(gateway: Gateway) -> None:
     key = Key.new()
-    await gateway.parts.keys.add(key, "ann")
+    await gateway.services.keys.add(key, "ann")
     headers = {"Authorization": f"Bearer {key}"}
     async with gateway.nobody.get("/v1/runs", headers=headers) as response:
         assert response.status == 200
-    await gateway.parts.keys.revoke(ADMIN, key.id)
+    await gateway.services.keys.revoke(ADMIN, key.id)
     async with gateway.nobody.get("/v1/runs", headers=headers) as response:
         assert response.status == 401
 

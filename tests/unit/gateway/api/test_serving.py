@@ -228,7 +228,7 @@ async def test_nobody_serves_more_names_than_may_be(gateway: Gateway) -> None:
 async def test_a_name_goes_before_a_base_model_and_takes_the_place_of_none(asking: Gateway) -> None:
     status, told = await serve(asking.ann, name="tiny", base_model=BASE)
     assert status == 200
-    registry = asking.parts.registry
+    registry = asking.services.registry
     (sampler,) = registry.alive(None)
     registry.hear(sampler.model_copy(update={"worker": "sampler_2", "offers": ("tiny", "large")}))
     assert await versions(asking.ann, "tiny") == {0}

@@ -43,7 +43,7 @@ async def bob(gateway: Gateway) -> AsyncGenerator[warren.Client]:
 @pytest_asyncio.fixture
 async def admin(gateway: Gateway) -> AsyncGenerator[warren.Client]:
     key = Key.new()
-    await gateway.parts.keys.add(key, LOCAL_USER)
+    await gateway.services.keys.add(key, LOCAL_USER)
     async with warren.connect(gateway.url, str(key)) as client:
         yield client
 
@@ -172,7 +172,7 @@ async def test_a_sampler_of_tinkers_clients_ends_with_its_share(
         await wire.sampler(session, number, base_model=base)
         for number, base in enumerate((HERS, run, BASE))
     ]
-    futures = asyncio.create_task(asking.parts.tinker.futures.run())
+    futures = asyncio.create_task(asking.services.tinker.futures.run())
     for sampler in samplers:
         await wire.ask(sampler, 1, [1, 2])
     await client.adapters.unshare("poet", "bob")
@@ -237,7 +237,7 @@ async def test_the_routes_of_files_declare_what_they_answer(
     await client.adapters.share("poet", "bob")
     name = {"name": "adapter_model.safetensors"} if path.endswith("file") else {}
     wanted = CreateKey(user="bob", scopes=(KeyScope.SUBMIT,))
-    lacking = await gateway.parts.keys.create(ADMIN, wanted)
+    lacking = await gateway.services.keys.create(ADMIN, wanted)
     seen = {
         await answered(gateway.bob, path, **name),
         await answered(gateway.nobody, path, **name),
@@ -254,7 +254,7 @@ async def test_the_routes_of_files_declare_what_they_answer(
         seen.add(await answered(keyless, path, **name))
     await spoil_weights(gateway, is_listed=path.endswith("file"))
     seen.add(await answered(gateway.bob, path, **name))
-    await gateway.parts.user_limits.change("bob", Limits(requests_per_s=1e-2))
+    await gateway.services.user_limits.change("bob", Limits(requests_per_s=1e-2))
     seen |= {await answered(gateway.bob, path, **name) for _ in range(8)}
     declared = {int(status) for status in document()["paths"][path]["get"]["responses"]}
     assert seen == declared - {500}

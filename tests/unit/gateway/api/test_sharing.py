@@ -118,7 +118,7 @@ async def test_all_kinds_that_are_shared_are_listed(
         *expected[:2], ("adapter", "poet", "bob"), *expected[2:4],
     ]  # fmt: skip
     carols = Key.new()
-    await gateway.parts.keys.add(carols, "carol")
+    await gateway.services.keys.add(carols, "carol")
     async with aiohttp.ClientSession(
         gateway.url, headers={"Authorization": f"Bearer {carols}"}
     ) as third:
@@ -165,7 +165,7 @@ async def test_a_shared_recording_is_replayed_and_then_stays_until_the_replay_en
 
 
 async def test_a_stream_ends_when_the_run_is_unshared(gateway: Gateway) -> None:
-    run, watching = await gateway.submit(), asyncio.create_task(gateway.parts.callers.run())
+    run, watching = await gateway.submit(), asyncio.create_task(gateway.services.callers.run())
     await share(gateway, run, "bob")
     async with asyncio.timeout(PATIENCE_S), gateway.bob.get(f"/v1/runs/{run}/events") as response:
         assert response.status == 200
@@ -178,7 +178,7 @@ async def test_a_stream_ends_when_the_run_is_unshared(gateway: Gateway) -> None:
 
 async def test_limits_are_set_for_one_user_and_hold_at_once(gateway: Gateway) -> None:
     key = Key.new()
-    await gateway.parts.keys.add(key, "local")
+    await gateway.services.keys.add(key, "local")
     headers = {"Authorization": f"Bearer {key}"}
     async with aiohttp.ClientSession(gateway.url, headers=headers) as admin:
         limits = {"runs_queued": 1, "gpu_weight": 2}
@@ -199,7 +199,7 @@ async def test_limits_are_set_for_one_user_and_hold_at_once(gateway: Gateway) ->
 
 
 async def test_a_user_with_a_rate_of_their_own_is_held_to_it(gateway: Gateway) -> None:
-    await gateway.parts.user_limits.change("bob", Limits(requests_per_s=1e-2))
+    await gateway.services.user_limits.change("bob", Limits(requests_per_s=1e-2))
     statuses = [await status(gateway.bob, "/v1/budgets") for _ in range(8)]
     assert statuses[0] == 200 and statuses[-1] == 429
     assert await status(gateway.ann, "/v1/budgets") == 200

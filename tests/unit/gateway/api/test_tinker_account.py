@@ -53,7 +53,7 @@ async def session(gateway: Gateway, ann: Wire, tmp_path: Path) -> str:
     session = await ann.session()
     name = f"{session}:train:0"
     body = CreateModel(base_model="warren/tiny", name=name, key=key_of(name))
-    made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+    made, _ = await gateway.services.models.create(Viewer("ann"), body)
     url = sealed(tmp_path / "saved")
 
     def keep(store: Session) -> None:
@@ -113,7 +113,7 @@ async def test_the_files_of_a_checkpoint_are_downloaded_without_a_key(
 
 async def test_a_download_ends_with_its_user(gateway: Gateway, ann: Wire, session: str) -> None:
     archive = await ann.get(f"{checkpoint(session, 'weights/s1')}/archive")
-    await gateway.parts.users.disable("ann")
+    await gateway.services.users.disable("ann")
     async with gateway.nobody.get(urlsplit(str(archive["url"])).path) as response:
         assert response.status == 404
 
@@ -204,9 +204,9 @@ async def test_a_timeline_has_the_ops(gateway: Gateway, ann: Wire, session: str)
     events = json.loads(await fetched(gateway, told["url"]))["traceEvents"]
     assert [e["name"] for e in events if e["ph"] == "X"] == ["save_state (no outcome yet)"]
     await ann.post("optim_step", {"model_id": saving["model_id"], "seq_id": 2, "adam_params": {}})
-    spans = await gateway.parts.tinker.models.spans("ann", session)
+    spans = await gateway.services.tinker.models.spans("ann", session)
     assert [span.kind for span in spans] == ["save_state", "optim_step"]
-    assert await gateway.parts.tinker.models.spans("ann", session, most=1) == spans[1:]
+    assert await gateway.services.tinker.models.spans("ann", session, most=1) == spans[1:]
 
 
 async def test_sessions_are_found_by_what_is_said_of_them(
@@ -294,7 +294,7 @@ async def test_an_admin_sees_what_was_done_on_a_day(gateway: Gateway, ann: Wire)
     async with ann.http.put(f"/api/v1/sessions/{session}/project", json={"project_id": "p"}):
         pass
     key = Key.new()
-    await gateway.parts.keys.add(key, "local")
+    await gateway.services.keys.add(key, "local")
     headers = {"X-API-Key": f"tml-{key}"}
     for query, actions in (
         ("event_type=projects", ["assign_project"]),

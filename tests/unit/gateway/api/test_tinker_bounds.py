@@ -54,7 +54,7 @@ async def models_of(gateway: Gateway, session: str, n: int) -> list[str]:
     names = [f"{session}:train:{number}" for number in range(n)]
     for name in names:
         body = CreateModel(base_model="warren/tiny", name=name, key=key_of(name))
-        made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+        made, _ = await gateway.services.models.create(Viewer("ann"), body)
         await gateway.store.transact(partial(_keep, made.run))
     return names
 
@@ -99,8 +99,8 @@ async def test_a_list_takes_as_many_transactions_however_long_it_is(
 
 async def test_what_is_anothers_is_shown_where_it_is_asked_for(gateway: Gateway, ann: Wire) -> None:
     (name,) = await models_of(gateway, await ann.session(), 1)
-    run = (await gateway.parts.tinker.models.find(Viewer("ann"), name)).run.id
-    await gateway.parts.sharing.share(Viewer("ann"), run, ShareRun())
+    run = (await gateway.services.tinker.models.find(Viewer("ann"), name)).run.id
+    await gateway.services.sharing.share(Viewer("ann"), run, ShareRun())
     bob = Wire(gateway.bob)
     await bob.get(f"training_runs/{name}", status=404)
     await bob.get(f"training_runs/{name}?access_scope=accessible")
@@ -117,7 +117,7 @@ async def test_metadata_and_tags_have_a_bound(ann: Wire) -> None:
 
 async def open_sampler(gateway: Gateway, session: str) -> str:
     policy = PolicyRef(model=ModelId("model_base"), base_model="warren/tiny", min_version=0)
-    row = await gateway.parts.tinker.sessions.open_sampler("ann", session, 0, policy)
+    row = await gateway.services.tinker.sessions.open_sampler("ann", session, 0, policy)
     return row.id
 
 
@@ -153,20 +153,20 @@ async def test_an_owner_has_so_many_sessions(gateway: Gateway, ann: Wire) -> Non
 
 
 async def test_questions_have_a_bound_by_bytes(gateway: Gateway, ann: Wire) -> None:
-    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    gateway.services.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
     sampler = await open_sampler(gateway, await ann.session())
-    with gateway.parts.budgets.asked.hold("ann", ASKED_KIB_PER_OWNER):
+    with gateway.services.budgets.asked.hold("ann", ASKED_KIB_PER_OWNER):
         told = await ann.post("asample", question(sampler), status=429)
     assert "KiB of questions to samplers" in told["detail"]
-    assert gateway.parts.budgets.answers.n_held == 0
+    assert gateway.services.budgets.answers.n_held == 0
 
 
 async def test_an_owner_who_waits_for_enough_is_told_when_to_ask_again(
     gateway: Gateway, ann: Wire
 ) -> None:
-    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    gateway.services.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
     asked = question(await open_sampler(gateway, await ann.session()))
-    with gateway.parts.budgets.answers.hold("ann", BudgetOptions().answers_per_owner):
+    with gateway.services.budgets.answers.hold("ann", BudgetOptions().answers_per_owner):
         async with ann.http.post("/api/v1/asample", json=asked) as response:
             assert (response.status, response.headers["Retry-After"]) == (429, f"{RETRY_AFTER_S}")
 
@@ -175,10 +175,10 @@ async def test_batches_of_several_clients_of_an_owner_are_accepted(
     gateway: Gateway, ann: Wire
 ) -> None:
     """Three of them wait, and there is room for a fourth one's."""
-    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    gateway.services.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
     asked = question(await open_sampler(gateway, await ann.session()))
-    with gateway.parts.budgets.answers.hold("ann", 3 * BATCH):
-        async with running(gateway.parts.tinker.futures.run()):
+    with gateway.services.budgets.answers.hold("ann", 3 * BATCH):
+        async with running(gateway.services.tinker.futures.run()):
             await ann.post("asample", asked)
 
 
@@ -187,7 +187,7 @@ async def test_a_batch_that_can_never_be_taken_in_fails_with_the_reason(
 ) -> None:
     """The SDK sends its first part once the others are accepted."""
     [name] = await models_of(gateway, await ann.session(), 1)
-    model = (await gateway.parts.tinker.models.find(Viewer("ann"), name)).id
+    model = (await gateway.services.tinker.models.find(Viewer("ann"), name)).id
     rest = RequestRow(
         id="future_2", model_id=model, sequence=2, digest="", kind="forward_backward", asked={},
         body=bytes(MOST_WAITING_BYTES), arrived_s=time.time(),
@@ -227,11 +227,11 @@ async def test_a_batch_that_can_never_be_taken_in_fails_with_the_reason(
 async def test_many_samples_of_one_prompt_are_not_passed_by_fewer(
     gateway: Gateway, ann: Wire
 ) -> None:
-    gateway.parts.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
+    gateway.services.registry.hear(heartbeat("s1", WorkerRole.SAMPLER, "warren/tiny"))
     one = question(await open_sampler(gateway, await ann.session()))
     many = {**one, "seq_id": 1, "num_samples": 100}
-    async with running(gateway.parts.tinker.futures.run()):
-        with gateway.parts.budgets.answers.hold("ann", BudgetOptions().answers_per_owner - 50):
+    async with running(gateway.services.tinker.futures.run()):
+        with gateway.services.budgets.answers.hold("ann", BudgetOptions().answers_per_owner - 50):
             await ann.post("asample", many, status=429)
             told = await ann.post("asample", one, status=429)
         assert "You asked for 100 answers before" in told["detail"]

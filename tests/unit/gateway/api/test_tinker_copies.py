@@ -66,7 +66,7 @@ async def trained(gateway: Gateway, ann: Wire, tmp_path: Path) -> Trained:
     body = CreateModel(
         base_model="warren/tiny", name=name, key=key_of(name), metadata={"renderer": "plain"}
     )
-    made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+    made, _ = await gateway.services.models.create(Viewer("ann"), body)
     trained = Trained(gateway, session, made.id, tmp_path)
     policies = tmp_path / made.id / "policies" / "v1"
     write_text(TEXT, f"{trained.states}")
@@ -144,7 +144,7 @@ async def test_a_copy_is_trained_on_and_sampled_from_like_what_it_was_made_of(
     load: Json = {"session_id": trained.session, "model_seq_id": 3, "path": state}
     assert (await ann.post("load_weights", load))["model_id"] == f"{trained.session}:train:3"
     sampler = await ann.sampler(trained.session, 0, model_path=weights)
-    opened = await gateway.parts.tinker.sessions.sampler("ann", sampler)
+    opened = await gateway.services.tinker.sessions.sampler("ann", sampler)
     (row,) = await rows_of(gateway, f"{trained.session}:train:2")
     assert (opened.policy.url, opened.policy.model) == (row.url, row.model_id)
     op: Json = {"model_id": f"{trained.session}:train:1", "seq_id": 1, "path": "more"}
@@ -269,7 +269,7 @@ async def test_a_copy_counts_by_itself(gateway: Gateway, ann: Wire, trained: Tra
     await ann.post("copy_weights", trained.asked())
     stored = await gateway.store.read(lambda store: stored_by_run(store, "ann"))
     assert sorted(stored.values()) == [SIZE, 2 * SIZE], "a version that has two names is there once"
-    await gateway.parts.user_limits.change("ann", Limits(stored_gib=3.5 * SIZE / GIB))
+    await gateway.services.user_limits.change("ann", Limits(stored_gib=3.5 * SIZE / GIB))
     told = await ann.post("copy_weights", trained.asked(number=2), status=400)
     assert "you would store" in told["detail"]
     await ann.get(f"training_runs/{trained.session}:train:2", status=404)
@@ -307,7 +307,7 @@ async def test_a_copy_for_a_project_has_a_session_of_its_own(
     session = first.removeprefix("tinker://").partition(":")[0]
     found = await ann.post("sessions/search", {"project_ids": ["archive"]})
     assert session in {one["session_id"] for one in found["sessions"]}
-    await gateway.parts.sharing.share(Viewer("ann"), await run_of(gateway, trained), ShareRun())
+    await gateway.services.sharing.share(Viewer("ann"), await run_of(gateway, trained), ShareRun())
     bobs = await copied("one", Wire(gateway.bob))
     assert bobs.partition(":train")[0] != first.partition(":train")[0], "keys are an owner's own"
     nowhere = await ann.post("copy_weights", {"source_path": asked["source_path"]}, status=400)
@@ -317,5 +317,5 @@ async def test_a_copy_for_a_project_has_a_session_of_its_own(
 
 
 async def run_of(gateway: Gateway, trained: Trained) -> RunId:
-    found = await gateway.parts.tinker.models.find(Viewer("ann"), trained.name)
+    found = await gateway.services.tinker.models.find(Viewer("ann"), trained.name)
     return RunId(found.run.id)

@@ -42,7 +42,7 @@ async def test_names_made_of_another_tenants_are_nobodys_names(
 
 
 async def test_a_token_that_is_nearly_right_downloads_nothing(gateway: Gateway) -> None:
-    grant = await gateway.parts.tinker.downloads.grant("ann", session_id="session_1")
+    grant = await gateway.services.tinker.downloads.grant("ann", session_id="session_1")
     async with gateway.nobody.get(f"/api/v1/downloads/{grant.token}") as response:
         assert response.status == 200
     for seed in range(1, N_TOKENS):

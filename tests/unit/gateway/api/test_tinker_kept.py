@@ -41,7 +41,7 @@ async def model_of(gateway: Gateway, session: str, *snapshots: str) -> str:
     """One of Ann's, with these snapshots, each of a version of its own."""
     name = f"{session}:train:0"
     body = CreateModel(base_model="warren/tiny", name=name, key=key_of(name))
-    made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+    made, _ = await gateway.services.models.create(Viewer("ann"), body)
 
     def keep(store: Session) -> None:
         model = store.exec(select(Model).where(col(Model.run_id) == made.run)).one()
@@ -75,7 +75,7 @@ async def test_a_number_that_no_snapshot_is_called_is_no_version(
 async def test_who_looks_for_requests_sees_which_versions_are_served(gateway: Gateway) -> None:
     """Though nobody said that the run has changed: such a message may be lost."""
     body = CreateModel(base_model="warren/tiny", name="m", key="key-of-m")
-    made, _ = await gateway.parts.models.create(Viewer("ann"), body)
+    made, _ = await gateway.services.models.create(Viewer("ann"), body)
 
     def look(store: Session) -> Seen:
         served: Json = {"owner": "ann", "name": "n", "base_model": "warren/tiny", "since_s": 1.0}
@@ -107,8 +107,10 @@ async def test_a_model_belongs_to_whoever_owns_its_session(gateway: Gateway, ann
     stolen: Json = {"base_model": "warren/tiny", "key": key_of(f"{session}:train:0")}
     async with gateway.bob.post("/v1/trainable", json=stolen) as response:
         assert response.status == 422 and "tinker:" in await response.text()
-    made, _ = await gateway.parts.models.create(Viewer("bob"), CreateModel.model_validate(stolen))
-    await gateway.parts.sharing.share(Viewer("bob"), made.run, ShareRun())
+    made, _ = await gateway.services.models.create(
+        Viewer("bob"), CreateModel.model_validate(stolen)
+    )
+    await gateway.services.sharing.share(Viewer("bob"), made.run, ShareRun())
     await ann.get(f"training_runs/{session}:train:0", status=404)
 
 
@@ -121,7 +123,7 @@ async def test_an_admin_is_told_the_sampler_of_another_users_unnamed_weights(
     published: Json = {"model_id": model, "seq_id": 1, "sampling_session_seq_id": 4}
     future = (await ann.post("save_weights_for_sampler", published))["request_id"]
     await gateway.store.transact(_publish)
-    await gateway.parts.keys.add(key, ADMIN.user)
+    await gateway.services.keys.add(key, ADMIN.user)
     headers = {"Authorization": f"Bearer {key}"}
     async with (
         open_gateway(gateway.store, gateway.broker, tmp_path / "again") as again,
@@ -154,7 +156,9 @@ async def test_a_key_that_may_only_read_closes_no_model(gateway: Gateway, ann: W
     session = await ann.session()
     run = await model_of(gateway, session)
     await ann.post("save_weights", {"model_id": run, "seq_id": 1, "path": "w"})
-    reading = await gateway.parts.keys.create(ADMIN, CreateKey(user="ann", scopes=(KeyScope.READ,)))
+    reading = await gateway.services.keys.create(
+        ADMIN, CreateKey(user="ann", scopes=(KeyScope.READ,))
+    )
     headers = {"X-API-Key": reading.key}
     path = f"/api/v1/sessions/{session}/finish"
     async with gateway.nobody.post(path, json={}, headers=headers) as response:
@@ -170,7 +174,7 @@ async def test_a_future_is_told_to_whoever_may_ask_or_read(gateway: Gateway, ann
     future = (await ann.post("save_weights", {"model_id": run, "seq_id": 1, "path": "w"}))[
         "request_id"
     ]
-    sampling = await gateway.parts.keys.create(
+    sampling = await gateway.services.keys.create(
         ADMIN, CreateKey(user="ann", scopes=(KeyScope.INFER,))
     )
     headers = {"X-API-Key": sampling.key}
@@ -221,12 +225,12 @@ async def test_a_sampler_that_moves_on_samples_from_what_its_model_has_come_to(
     """And one that stays from what it was opened with."""
     session = await ann.session()
     name = await model_of(gateway, session)
-    trained = await gateway.parts.tinker.models.find(Viewer("ann"), name)
+    trained = await gateway.services.tinker.models.find(Viewer("ann"), name)
     opened = PolicyRef(
         model=trained.id, base_model="warren/tiny", min_version=3, url="file:///weights/3"
     )
     stays = opened.model_copy(update={"pinned": True})
-    sessions = gateway.parts.tinker.sessions
+    sessions = gateway.services.tinker.sessions
     moving, staying = [
         await sessions.open_sampler("ann", session, number, policy)
         for number, policy in enumerate((opened, stays))

@@ -18,7 +18,7 @@ from warren_schemas.control import WorkerRole
 @pytest.fixture
 async def sampled(gateway: Gateway) -> AsyncGenerator[Gateway]:
     """Its samples are answered by rote."""
-    async with answering(gateway, asyncio.Queue()), running(gateway.parts.tinker.futures.run()):
+    async with answering(gateway, asyncio.Queue()), running(gateway.services.tinker.futures.run()):
         yield gateway
 
 
@@ -44,8 +44,8 @@ async def test_an_outcome_that_was_not_fetched_is_told_without_the_store_and_aga
 async def test_a_sampler_that_stays_is_known_to_its_owner_without_the_store(
     gateway: Gateway,
 ) -> None:
-    sessions, ann = gateway.parts.tinker.sessions, Wire(gateway.ann)
-    gateway.parts.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
+    sessions, ann = gateway.services.tinker.sessions, Wire(gateway.ann)
+    gateway.services.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
     sampler = await ann.sampler(await ann.session(), base_model=BASE)
     known = await sessions.sampler("ann", sampler)
 

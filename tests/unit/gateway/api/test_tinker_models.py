@@ -41,7 +41,7 @@ async def model(gateway: Gateway, ann: Wire) -> AsyncGenerator[str]:
     """One of Ann's; the trainer for it isn't there yet."""
     name = f"{await ann.session()}:train:0"
     body = CreateModel(base_model=BASE, name=name, key=key_of(name), metadata={"of": "ann"})
-    await gateway.parts.models.create(Viewer("ann"), body)
+    await gateway.services.models.create(Viewer("ann"), body)
     yield name
 
 
@@ -169,15 +169,15 @@ async def test_stable_reinforce_is_what_the_operator_says(
 async def test_a_model_that_nobody_can_train_is_refused(gateway: Gateway, ann: Wire) -> None:
     session = await ann.session()
     asked: Json = {"session_id": session, "model_seq_id": 0, "base_model": "no/such"}
-    gateway.parts.registry.hear(heartbeat("t1", WorkerRole.TRAINER, BASE))
+    gateway.services.registry.hear(heartbeat("t1", WorkerRole.TRAINER, BASE))
     told = await ann.post("create_model", asked, status=400)
     assert f"No trainer offers no/such; online, or loaded when asked for: {BASE}" in told["detail"]
     uploaded = heartbeat("t3", WorkerRole.TRAINER, f"{UPLOADED}1")
-    gateway.parts.registry.hear(uploaded)
+    gateway.services.registry.hear(uploaded)
     assert UPLOADED not in (await ann.post("create_model", asked, status=400))["detail"]
     for number, field in enumerate(("drained_offers", "loading", "may_load"), start=1):
         later = heartbeat("t2", WorkerRole.TRAINER, BASE)
-        gateway.parts.registry.hear(later.model_copy(update={field: ("no/such",)}))
+        gateway.services.registry.hear(later.model_copy(update={field: ("no/such",)}))
         await ann.post("create_model", asked | {"model_seq_id": number})
     load: Json = {"session_id": session, "model_seq_id": 0, "path": "tinker://x:train:0/weights/y"}
     assert "no checkpoint" in (await ann.post("load_weights", load, status=400))["detail"]
@@ -197,7 +197,7 @@ async def test_weights_tell_which_layers_of_theirs_were_trained(
 ) -> None:
     asked: Json = {"session_id": await ann.session(), "model_seq_id": 0, "base_model": BASE}
     name = (await ann.post("create_model", asked | {"lora_config": lora}))["model_id"]
-    info = weights_told((await gateway.parts.tinker.models.find(Viewer("ann"), name)).spec)
+    info = weights_told((await gateway.services.tinker.models.find(Viewer("ann"), name)).spec)
     assert (info.is_lora, info.lora_rank) == ((False, None) if lora is None else (True, 4))
     assert (info.train_mlp, info.train_attn, info.train_unembed) == told
 
@@ -214,7 +214,7 @@ async def test_models_of_a_session_with_the_tag_share_no_batches(
 ) -> None:
     asked: Json = {"session_id": await ann.session(*tags), "model_seq_id": 0, "base_model": BASE}
     name = (await ann.post("create_model", asked))["model_id"]
-    model = await gateway.parts.models.find(Viewer("ann"), key_of(name))
+    model = await gateway.services.models.find(Viewer("ann"), key_of(name))
     assert model is not None
     assert model.deterministic == ("deterministic" in tags)
 

@@ -26,12 +26,12 @@ from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSession
 from warren_gateway.tinker.creating import IDLE_S
-from warren_gateway.tinker.parts import ask_of
 from warren_gateway.tinker.samples.answering import Answering, Ask
 from warren_gateway.tinker.samples.clients import SampleClients
 from warren_gateway.tinker.samples.completions import CompletionRows
 from warren_gateway.tinker.samples.futures import NoSuchFuture, SampleFutures
 from warren_gateway.tinker.samples.rows import HELD_S, SampleRows
+from warren_gateway.tinker.services import ask_of
 from warren_gateway.tinker.wire import messages
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, FailureKind, Generate, Step
@@ -64,13 +64,16 @@ class Sampler:
 @pytest.fixture
 async def asking(gateway: Gateway) -> AsyncGenerator[Sampler]:
     """A gateway that asks, and whom it asks."""
-    async with running(gateway.parts.questions.run()), sampler_of(gateway.broker) as inbox:
+    async with (
+        running(gateway.services.sampler_requests.run()),
+        sampler_of(gateway.broker) as inbox,
+    ):
         yield Sampler(gateway.broker, inbox)
 
 
 @pytest.fixture
 async def asked(gateway: Gateway, asking: Sampler) -> AsyncGenerator[Sampler]:
-    async with running(gateway.parts.tinker.futures.run()):
+    async with running(gateway.services.tinker.futures.run()):
         yield asking
 
 
@@ -79,17 +82,17 @@ def sampler_of(broker: Broker) -> AbstractAsyncContextManager[Inbox[Generate]]:
 
 
 async def opened(gateway: Gateway, wire: Wire) -> str:
-    gateway.parts.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
+    gateway.services.registry.hear(heartbeat("sampler_1", WorkerRole.SAMPLER, BASE))
     return await wire.sampler(await wire.session(), base_model=BASE)
 
 
 def leave(gateway: Gateway) -> None:
     gone = heartbeat("sampler_1", WorkerRole.SAMPLER, BASE, is_leaving=True)
-    gateway.parts.registry.hear(gone)
+    gateway.services.registry.hear(gone)
 
 
 def come(gateway: Gateway) -> None:
-    gateway.parts.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, BASE))
+    gateway.services.registry.hear(heartbeat("sampler_2", WorkerRole.SAMPLER, BASE))
 
 
 async def told(wire: Wire, future: str) -> int:
@@ -113,7 +116,7 @@ async def test_an_answer_that_samplers_dropped_is_asked_for_again_with_twice_the
     assert after_s - before_s >= ANSWER_S
     await asked.answer(again, step(again, "a"))
     assert await told(ann, future["request_id"]) == 2
-    assert gateway.parts.questions.n_waiting == 0
+    assert gateway.services.sampler_requests.n_waiting == 0
 
 
 async def test_a_question_that_was_lost_is_asked_again_once_its_time_is_over(
@@ -122,7 +125,7 @@ async def test_a_question_that_was_lost_is_asked_again_once_its_time_is_over(
     options = GatewayOptions(tinker_answer_s=1)
     async with (
         open_gateway(store, broker, tmp_path / "runs", options=options) as gateway,
-        running(gateway.parts.questions.run(), gateway.parts.tinker.futures.run()),
+        running(gateway.services.sampler_requests.run(), gateway.services.tinker.futures.run()),
         sampler_of(broker) as inbox,
     ):
         sampler, ann = Sampler(broker, inbox), Wire(gateway.ann)
@@ -141,7 +144,7 @@ async def test_a_sample_that_was_cancelled_before_a_sampler_came_is_asked_of_non
     leave(gateway)
     gone, live = [await ann.ask(opened_sampler, n, [*PROMPT, 10 + n]) for n in range(2)]
     await ann.post("cancel_future", {"request_id": gone["request_id"]})
-    assert gateway.parts.questions.n_waiting == 0
+    assert gateway.services.sampler_requests.n_waiting == 0
     come(gateway)
     first = await asked.asked()
     assert first.transcript.tokens.ids_T.tolist() == [*PROMPT, 11]
@@ -155,7 +158,7 @@ async def test_an_answer_is_asked_for_again_once_a_sampler_is_there_and_its_time
     options = GatewayOptions(tinker_answer_s=1)
     async with (
         open_gateway(store, broker, tmp_path / "runs", options=options) as gateway,
-        running(gateway.parts.questions.run(), gateway.parts.tinker.futures.run()),
+        running(gateway.services.sampler_requests.run(), gateway.services.tinker.futures.run()),
         sampler_of(broker) as inbox,
     ):
         sampler, ann = Sampler(broker, inbox), Wire(gateway.ann)
@@ -164,7 +167,7 @@ async def test_an_answer_is_asked_for_again_once_a_sampler_is_there_and_its_time
         leave(gateway)
 
         async def is_over() -> bool:
-            return gateway.parts.questions.n_waiting == 0
+            return gateway.services.sampler_requests.n_waiting == 0
 
         await eventually(is_over)
         come_s = time.time()
@@ -181,7 +184,7 @@ async def test_a_sample_that_is_taken_up_by_the_next_gateway_waits_for_a_sampler
 ) -> None:
     async with (
         open_gateway(store, broker, tmp_path / "runs") as first,
-        running(first.parts.questions.run(), first.parts.tinker.futures.run()),
+        running(first.services.sampler_requests.run(), first.services.tinker.futures.run()),
     ):
         ann = Wire(first.ann)
         sampler_id = await opened(first, ann)
@@ -189,16 +192,16 @@ async def test_a_sample_that_is_taken_up_by_the_next_gateway_waits_for_a_sampler
         future = (await ann.ask(sampler_id, 0, PROMPT))["request_id"]
     async with (
         open_gateway(store, broker, tmp_path / "runs") as gateway,
-        running(gateway.parts.questions.run(), gateway.parts.tinker.futures.run()),
+        running(gateway.services.sampler_requests.run(), gateway.services.tinker.futures.run()),
         sampler_of(broker) as inbox,
     ):
         sampler, ann, futures = (
             Sampler(broker, inbox),
             Wire(gateway.ann),
-            gateway.parts.tinker.futures,
+            gateway.services.tinker.futures,
         )
         assert await futures.outcome("ann", future, within_s=0) is None
-        assert gateway.parts.questions.n_waiting == 0
+        assert gateway.services.sampler_requests.n_waiting == 0
         come(gateway)
         item = await sampler.asked()
         await sampler.answer(item, step(item, "a"))
@@ -210,14 +213,14 @@ async def test_a_sample_that_is_more_than_the_next_gateway_takes_fails_there(
 ) -> None:
     async with (
         open_gateway(store, broker, tmp_path / "runs") as first,
-        running(first.parts.tinker.futures.run()),
+        running(first.services.tinker.futures.run()),
     ):
         ann = Wire(first.ann)
         future = await ann.ask(await opened(first, ann), 0, PROMPT, num_samples=2)
     budgets = BudgetOptions(answers_per_owner=1)
     async with (
         open_gateway(store, broker, tmp_path / "runs", budgets=budgets) as gateway,
-        running(gateway.parts.tinker.futures.run()),
+        running(gateway.services.tinker.futures.run()),
     ):
         outcome = await Wire(gateway.ann).outcome(future["request_id"])
         assert isinstance(outcome, dict)
@@ -227,7 +230,7 @@ async def test_a_sample_that_is_more_than_the_next_gateway_takes_fails_there(
 async def test_a_question_counts_once_for_each_answer_that_is_asked_for(
     gateway: Gateway, asked: Sampler
 ) -> None:
-    ann, budgets = Wire(gateway.ann), gateway.parts.budgets
+    ann, budgets = Wire(gateway.ann), gateway.services.budgets
     sampler = await opened(gateway, ann)
     leave(gateway)
     prompt = PROMPT * 334
@@ -246,11 +249,17 @@ async def test_a_question_counts_once_for_each_answer_that_is_asked_for(
 
 def futures_by(clock: Clock, gateway: Gateway) -> tuple[SampleFutures, Answering]:
     """The gateway's samples, by a clock that tests set."""
-    store, pool, waiters = gateway.store, gateway.parts.budgets, Waiters()
+    store, pool, waiters = gateway.store, gateway.services.budgets, Waiters()
     rows = SampleRows(store, lambda: None)
-    offered = partial(gateway.parts.registry.offered, WorkerRole.SAMPLER)
+    offered = partial(gateway.services.registry.offered, WorkerRole.SAMPLER)
     answering = Answering(
-        gateway.parts.questions, offered, pool.answers, pool.asked, rows, waiters, ANSWER_S
+        gateway.services.sampler_requests,
+        offered,
+        pool.answers,
+        pool.asked,
+        rows,
+        waiters,
+        ANSWER_S,
     )
     clients = SampleClients(store, clock)
     return SampleFutures(
@@ -272,12 +281,14 @@ async def test_a_sample_whose_client_is_gone_ends_and_its_places_are_free(
         name = await asked_by(futures, gateway, sampler)
         await asking.asked()
         await held_for(futures, clock, IDLE_S)
-        assert gateway.parts.budgets.answers.n_held == 1, "its client has a heartbeat"
+        assert gateway.services.budgets.answers.n_held == 1, "its client has a heartbeat"
         await gateway.store.transact(silence)
         await futures.hold()
         with pytest.raises(NoSuchFuture):
             await futures.outcome("ann", name, within_s=0)
-    assert gateway.parts.budgets.answers.n_held == gateway.parts.questions.n_waiting == 0
+    assert (
+        gateway.services.budgets.answers.n_held == gateway.services.sampler_requests.n_waiting == 0
+    )
     (heard,) = (await futures.completed((sampler, 0), 0, within_s=0)).completions
     assert (heard.name, heard.n_bytes) == (name, None), "its client hears of it, should it come"
 
@@ -286,7 +297,7 @@ async def asked_by(futures: SampleFutures, gateway: Gateway, sampler: str) -> st
     chunks = [{"type": "encoded_text", "tokens": PROMPT}]
     body = {"sampling_session_id": sampler, "seq_id": 0, "prompt": {"chunks": chunks}}
     takes, name = Sample.model_validate(body), f"{sampler}:0"
-    policy = (await gateway.parts.tinker.sessions.sampler("ann", sampler)).policy
+    policy = (await gateway.services.tinker.sessions.sampler("ann", sampler)).policy
     await futures.ask("ann", name, b"{}", partial(ask_of, takes, policy, b"{}"))
     return name
 

@@ -7,7 +7,7 @@ import pytest
 from tests.support.clock import Clock
 
 from warren_gateway.budgets.budget import Budget, OverBudget
-from warren_gateway.tinker.samples.turns import MOST_TURNS, PATIENCE_S, Turns
+from warren_gateway.tinker.samples.retry_queue import MOST_TURNS, PATIENCE_S, RetryQueue
 
 MOST = 10
 
@@ -18,7 +18,7 @@ class Owner:
     def __init__(self) -> None:
         self.clock = Clock()
         self.budget = Budget("answers", per_owner=MOST, total=10 * MOST)
-        self.turns = Turns(self.budget, self.clock)
+        self.turns = RetryQueue(self.budget, self.clock)
 
     def gets(self, name: str, n: int) -> bool:
         try:

@@ -25,7 +25,7 @@ PLACES = 2
 @pytest.fixture
 async def scheduled(gateway: Gateway) -> AsyncGenerator[Gateway]:
     """Its scheduler decides, and its samples are asked for."""
-    async with running(gateway.scheduler.run(), gateway.parts.tinker.futures.run()):
+    async with running(gateway.scheduler.run(), gateway.services.tinker.futures.run()):
         yield gateway
 
 
@@ -52,7 +52,7 @@ async def waiting(wire: Wire, future: str) -> tuple[str, str]:
 @pytest.mark.slow
 async def test_who_waits_is_told_why_and_how_much_comes_first(scheduled: Gateway) -> None:
     ann, bob = Wire(scheduled.ann), Wire(scheduled.bob)
-    scheduled.parts.registry.hear(sampler())
+    scheduled.services.registry.hear(sampler())
     await model_of(bob)
     model = await model_of(ann)
     await step(ann, model, 1)
@@ -81,7 +81,7 @@ def test_a_sample_waits_for_a_sampler_that_has_its_base_model() -> None:
 
 
 async def test_a_session_begins_with_what_its_client_will_wait_for(scheduled: Gateway) -> None:
-    ann, registry = Wire(scheduled.ann), scheduled.parts.registry
+    ann, registry = Wire(scheduled.ann), scheduled.services.registry
 
     async def told() -> str | None:
         return (await ann.post("create_session", {}))["info_message"]
@@ -102,7 +102,7 @@ async def test_a_session_begins_with_what_its_client_will_wait_for(scheduled: Ga
 async def test_a_sample_is_accepted_where_no_sampler_is_and_waits_for_one(
     scheduled: Gateway,
 ) -> None:
-    ann, registry = Wire(scheduled.ann), scheduled.parts.registry
+    ann, registry = Wire(scheduled.ann), scheduled.services.registry
     registry.hear(sampler())
     opened = await ann.sampler(await ann.session(), base_model=BASE)
     registry.hear(sampler(is_leaving=True))
@@ -123,7 +123,7 @@ async def test_a_sample_is_accepted_where_no_sampler_is_and_waits_for_one(
 )
 async def test_what_no_sampler_could_do_is_refused_at_once(gateway: Gateway, wrong: Json) -> None:
     ann = Wire(gateway.ann)
-    gateway.parts.registry.hear(sampler())
+    gateway.services.registry.hear(sampler())
     opened = await ann.sampler(await ann.session(), base_model=BASE)
     told = await ann.ask(opened, 0, [2, 5, 7], **wrong, status=422)
     assert told["detail"].startswith("The body has 1 mistake")
@@ -139,7 +139,7 @@ async def opening(wire: Wire, base_model: str, *, status: int) -> Json:
 async def test_a_sampler_is_opened_again_later_where_nothing_is_known_of_samplers(
     gateway: Gateway,
 ) -> None:
-    ann, registry = Wire(gateway.ann), gateway.parts.registry
+    ann, registry = Wire(gateway.ann), gateway.services.registry
     asked = {"session_id": await ann.session(), "sampling_session_seq_id": 0, "base_model": BASE}
     async with ann.http.post("/api/v1/create_sampling_session", json=asked) as response:
         assert (response.status, response.headers["Retry-After"]) == (503, f"{RETRY_S}")
@@ -155,7 +155,7 @@ async def test_no_sampler_is_opened_of_a_base_model_that_none_loads_for_it(
     beat = heartbeat(
         "s1", WorkerRole.SAMPLER, "other/model", loading=("third/model",), may_load=(may_load,)
     )
-    gateway.parts.registry.hear(beat)
+    gateway.services.registry.hear(beat)
     told = await opening(Wire(gateway.ann), BASE, status=404)
     assert told["detail"] == f"No sampler offers {BASE}; online: other/model."
 
@@ -163,7 +163,7 @@ async def test_no_sampler_is_opened_of_a_base_model_that_none_loads_for_it(
 async def test_a_sampler_is_opened_while_its_base_model_is_loaded_or_comes_back(
     gateway: Gateway,
 ) -> None:
-    ann, registry = Wire(gateway.ann), gateway.parts.registry
+    ann, registry = Wire(gateway.ann), gateway.services.registry
     other = partial(heartbeat, "s2", WorkerRole.SAMPLER, "other/model")
     registry.hear(other())
     await opening(ann, BASE, status=404)

@@ -162,7 +162,7 @@ async def test_following_is_cut_off_when_the_gateway_stops(gateway: Gateway) -> 
     path = f"/v1/runs/{run}/trajectories?follow=true"
     async with gateway.ann.get(path) as response:
         assert (await response.content.readline()).startswith(b"{")
-        gateway.parts.closing.set()
+        gateway.services.closing.set()
         with pytest.raises(aiohttp.ClientError):
             await asyncio.wait_for(response.content.read(), PATIENCE_S)
 

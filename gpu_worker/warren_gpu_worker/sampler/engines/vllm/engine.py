@@ -61,7 +61,7 @@ class VllmEngine:
         place: Place | None = None,
     ) -> None:
         arguments = startup.engine_arguments(folder, settings, place)
-        self._with_images = startup.open_eyes(vision, arguments) if vision else None
+        self._with_images = startup.enable_images(vision, arguments) if vision else None
         self._kept_sets = KeptSets()
         self._is_one_process = settings.vllm.n_gpus == 1
         if self._is_one_process:  # others could not tell it what they kept

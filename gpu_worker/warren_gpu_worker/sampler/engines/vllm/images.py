@@ -54,7 +54,7 @@ _NEEDS_TORCHVISION = "transformers.models.qwen2_vl.image_processing_qwen2_vl"
 _ITS_DUPLICATE = "transformers.models.qwen2_vl.image_processing_pil_qwen2_vl"
 
 
-def open_eyes(vision: VisionInputs) -> dict[str, object]:
+def enable_images(vision: VisionInputs) -> dict[str, object]:
     """Before vLLM starts: let it take images of this model as we make them.
 
     Returns arguments of `EngineArgs`, as far as this version of vLLM knows them.

@@ -15,7 +15,7 @@ def compute_part(
     """Return when one of them has ended; the others are ended then."""
     arguments = startup.engine_arguments(folder, settings, place)
     if vision:
-        startup.open_eyes(vision, arguments)
+        startup.enable_images(vision, arguments)
     config = EngineArgs(**arguments).create_engine_config(headless=True)  # pyright: ignore[reportArgumentType]
     executor = MultiprocExecutor(config, monitor_workers=False)
     executor.start_worker_monitor(inline=True)

@@ -127,13 +127,13 @@ def engine_arguments(
     return arguments
 
 
-def open_eyes(vision: VisionInputs, arguments: dict[str, object]) -> MakePrompt:
+def enable_images(vision: VisionInputs, arguments: dict[str, object]) -> MakePrompt:
     """Have vLLM take images; the arguments become those that it needs for them."""
     from warren_gpu_worker.sampler.engines.vllm import (
         images,
     )  # and modules of vLLM that text alone needs not
 
-    arguments |= images.open_eyes(vision)
+    arguments |= images.enable_images(vision)
     return images.prompt_with_images
 
 

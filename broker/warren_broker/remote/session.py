@@ -1,6 +1,6 @@
 """One WebSocket of a remote worker, from the gateway's welcome to its end.
 
-Invariants: a call ends with the gateway's answer or with `Lost`, never later than the conversation;
+Invariants: a call ends with the gateway's answer or with `Lost`, never later than the session;
 what comes from the gateway is handed over at once, so that nothing keeps heartbeats waiting.
 """
 
@@ -39,7 +39,7 @@ CLOSE_S = 2.0
 
 
 class Lost(Exception):
-    """The conversation is over; what the call did is unknown."""
+    """The session is over; what the call did is unknown."""
 
 
 class Refused(Exception):
@@ -61,18 +61,18 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """How a conversation ended, in the gateway's words where it had any."""
+    """How a session ended, in the gateway's words where it had any."""
 
     code: int | None
     reason: str
 
 
-class Conversation:
+class Session:
     def __init__(
         self,
         socket: aiohttp.ClientWebSocketResponse,
         welcome: Welcome,
-        hand_over: "Callable[[Conversation, Delivered | Ended, bytes], None]",
+        hand_over: "Callable[[Session, Delivered | Ended, bytes], None]",
     ) -> None:
         self.owner = welcome.owner
         self.window = Window(welcome.max_calls, welcome.max_bytes)
@@ -101,7 +101,7 @@ class Conversation:
     async def say(self, frame: FromWorker, body: bytes = b"") -> None:
         """Send a frame; waits while the socket is far behind. Raises `Lost`."""
         if self.over.is_set():
-            raise Lost("the conversation is over")
+            raise Lost("the session is over")
         try:
             await self._socket.send_bytes(pack(frame, body))
         except (aiohttp.ClientError, ConnectionError, RuntimeError) as error:
@@ -150,7 +150,7 @@ class Conversation:
         self.over.set()
         for call in self._calls.values():
             if not call.done():
-                call.set_exception(Lost("the conversation ended"))
+                call.set_exception(Lost("the session ended"))
 
 
 async def hang_up(socket: aiohttp.ClientWebSocketResponse) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from warren_gateway.scheduling.policy import reasons
-from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
-from warren_gateway.scheduling.policy.order import Use, classes, sorted_by_class, uses
-from warren_gateway.scheduling.policy.outcome import Decision, Place
-from warren_gateway.scheduling.policy.reserving import Reservations
-from warren_gateway.scheduling.policy.workers import Workers, untaken
+from warren_gateway.scheduling.decision import reasons
+from warren_gateway.scheduling.decision.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
+from warren_gateway.scheduling.decision.order import Use, classes, sorted_by_class, uses
+from warren_gateway.scheduling.decision.outcome import Decision, Place
+from warren_gateway.scheduling.decision.reserving import Reservations
+from warren_gateway.scheduling.decision.workers import Workers, untaken
 from warren_schemas.ids import ModelId
 
 N_NEXT = 4

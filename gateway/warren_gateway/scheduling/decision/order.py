@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter, itemgetter
 
-from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
+from warren_gateway.scheduling.decision.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
 
 HELD_S = 3600.0
 """A job that is held, or ahead in the order, counts for its owner as so many seconds of what it holds."""

@@ -1,4 +1,4 @@
-"""Who is let in to a route: a good key with its scope. What they change is noted before it is done.
+"""Who may call a route: a good key with its scope. What they change is noted before it is done.
 
 Invariants
 - A handler runs for a caller whose key was good and had the route's scope; once it is no longer good, what
@@ -14,9 +14,9 @@ from aiohttp import web
 
 from warren_gateway.access.caller import Caller, NotIdentified
 from warren_gateway.access.key import without_secrets
-from warren_gateway.api.parts import Parts
 from warren_gateway.api.problems import Refusal, status_of
 from warren_gateway.api.route import NOBODY, Route
+from warren_gateway.api.services import Services
 from warren_gateway.bearer import bearer_key
 from warren_gateway.budgets.request_rate import TooManyRequests
 from warren_gateway.budgets.wrong_keys import TooManyWrongKeys
@@ -26,7 +26,7 @@ from warren_schemas.users.access import KeyScope
 MAX_PATH = 300
 
 
-async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
+async def admitted(route: Route, services: Services, request: web.Request) -> Caller:
     """Who calls. Raises `Refusal` 401, 403 and 429."""
     if route.scope == "public":
         return NOBODY
@@ -34,39 +34,39 @@ async def admitted(route: Route, parts: Parts, request: web.Request) -> Caller:
     if key is None:
         raise _unauthorized("This route needs an API key")
     try:
-        caller = await parts.callers.identify(key)
+        caller = await services.callers.identify(key)
     except NotIdentified as error:
-        raise _not_identified(parts, request, error) from error
+        raise _not_identified(services, request, error) from error
     if route.scope != "any" and not caller.may(route.scope):
         raise lacks(caller, route.scope)
     try:
-        parts.budgets.requests.count(caller.user, caller.requests_per_s)
+        services.budgets.requests.count(caller.user, caller.requests_per_s)
     except TooManyRequests as error:
         raise _too_many(error) from error
     return caller
 
 
 async def served(
-    route: Route, parts: Parts, request: web.Request, caller: Caller
+    route: Route, services: Services, request: web.Request, caller: Caller
 ) -> web.StreamResponse:
     """Serve it; note what it was to change."""
-    with parts.callers.watch(caller, request.match_info.get("run")) as lost:
+    with services.callers.watch(caller, request.match_info.get("run")) as lost:
         if not route.is_audited:
-            return await route.serve(request, parts, caller, lost)
+            return await route.serve(request, services, caller, lost)
         path = without_secrets(request.rel_url.raw_path)[:MAX_PATH]  # raw: no store takes a NUL
-        number = await parts.audit.begin(caller, route.name, path)
+        number = await services.audit.begin(caller, route.name, path)
         try:
-            response = await route.serve(request, parts, caller, lost)
+            response = await route.serve(request, services, caller, lost)
         except Exception as error:
-            await parts.audit.end(number, status_of(error))
+            await services.audit.end(number, status_of(error))
             raise
-        await parts.audit.end(number, response.status)
+        await services.audit.end(number, response.status)
         return response
 
 
-def _not_identified(parts: Parts, request: web.Request, error: NotIdentified) -> Refusal:
+def _not_identified(services: Services, request: web.Request, error: NotIdentified) -> Refusal:
     try:
-        parts.budgets.wrong_keys.count(request.remote)
+        services.budgets.wrong_keys.count(request.remote)
     except TooManyWrongKeys as too_many:
         return _too_many(too_many)
     return _unauthorized(str(error))

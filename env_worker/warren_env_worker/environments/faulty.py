@@ -1,6 +1,6 @@
 """Environments that misbehave, to see what a worker makes of it; none is offered unasked.
 
-    warren env-worker --env warren_env_worker.environments.trouble:Crash
+    warren env-worker --env warren_env_worker.environments.faulty:Crash
 
 Each plays `echo` over `turns` turns, and does what its name says with probability `rate` per turn.
 """

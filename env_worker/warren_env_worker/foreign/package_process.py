@@ -20,7 +20,7 @@ class ProcessLost(Exception):
     """The process is gone, with what it held."""
 
 
-class Conversation:
+class PackageProcess:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
@@ -29,7 +29,7 @@ class Conversation:
         """Nothing else can be asked until the answer is there."""
 
     @classmethod
-    async def opened(cls, channel: Channel) -> "Conversation":
+    async def opened(cls, channel: Channel) -> "PackageProcess":
         """Raises `ProcessLost` where no fork server takes it, and `OSError` where this process can't connect: that says
         nothing of the one that it asks."""
         try:

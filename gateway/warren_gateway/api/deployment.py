@@ -1,4 +1,4 @@
-"""Workers, queues and budgets over HTTP."""
+"""The workers, queues and budgets of the deployment over HTTP."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ DEPTHS_S = 5.0
 
 
 async def list_workers(call: Call[Nothing]) -> web.StreamResponse:
-    seen = call.parts.registry.seen()
+    seen = call.services.registry.seen()
     mine = [worker for worker in seen if worker.heartbeat.owner in (None, call.owner)]
     return reply(WorkerList(workers=tuple(worker_view(worker) for worker in mine)))
 
@@ -39,7 +39,7 @@ async def undrain_worker(call: Call[Nothing]) -> web.StreamResponse:
 async def _drain(call: Call[Nothing], *, is_drained: bool) -> web.StreamResponse:
     worker = call.request.match_info["worker"]
     try:
-        return reply(worker_view(await call.parts.draining.want(worker, is_drained=is_drained)))
+        return reply(worker_view(await call.services.draining.want(worker, is_drained=is_drained)))
     except NoSuchWorker as error:
         problem = Problem(
             code="no_such_worker",
@@ -50,15 +50,15 @@ async def _drain(call: Call[Nothing], *, is_drained: bool) -> web.StreamResponse
 
 
 async def list_queues(call: Call[Nothing]) -> web.StreamResponse:
-    models = await call.parts.runs.live_models(call.viewer)
-    queues = [*_offered(call.parts.registry, call.owner), DEAD, *_of_models(models)]
-    asking = asyncio.gather(*(_view(call.parts.broker, queue) for queue in queues))
+    models = await call.services.runs.live_models(call.viewer)
+    queues = [*_offered(call.services.registry, call.owner), DEAD, *_of_models(models)]
+    asking = asyncio.gather(*(_view(call.services.broker, queue) for queue in queues))
     views = await within(DEPTHS_S, asking)
     return reply(QueueList(queues=tuple(view for view in views if view)))
 
 
 async def list_budgets(call: Call[Nothing]) -> web.StreamResponse:
-    views = call.parts.budgets.views(call.owner, call.caller.requests_per_s, call.request.remote)
+    views = call.services.budgets.views(call.owner, call.caller.requests_per_s, call.request.remote)
     return reply(BudgetList(budgets=views))
 
 

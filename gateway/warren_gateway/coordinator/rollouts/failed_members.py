@@ -1,4 +1,4 @@
-"""The run's policy for groups in which episodes fail (`algorithm.groups`).
+"""What becomes of a group some of whose episodes fail (`algorithm.groups`).
 
 A failed episode is tried again, left out, or takes its group with it. It is never a reward of 0.
 Episodes of evaluations and demonstrations are compared with none: they are always tried again. An environment's own

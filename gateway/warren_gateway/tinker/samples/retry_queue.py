@@ -1,4 +1,4 @@
-"""Whose turn it is among samples of one owner that were refused, for the owner waits for enough answers.
+"""The order in which samples of one owner that were refused, since enough of theirs wait for answers, may try again.
 
 Invariants
 - A smaller sample does not pass a larger one that came first: else each place that becomes free would go to whatever is
@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 MOST_TURNS = 1024
 
 
-class Turns:
+class RetryQueue:
     """`budget` is of the answers that owners wait for; `now_s` is a clock that is never set."""
 
     def __init__(self, budget: Budget, now_s: Callable[[], float] = time.monotonic) -> None:

@@ -2,9 +2,9 @@
 
 from warren_gateway.drained import every_one, undrain
 from warren_gateway.loadable import LOADED_LATER, cannot_load, loading
-from warren_gateway.scheduling.policy.inputs import WaitingJob
-from warren_gateway.scheduling.policy.order import Use
-from warren_gateway.scheduling.policy.workers import Worker, Workers
+from warren_gateway.scheduling.decision.inputs import WaitingJob
+from warren_gateway.scheduling.decision.order import Use
+from warren_gateway.scheduling.decision.workers import Worker, Workers
 
 GIB = 1 << 30
 

@@ -22,7 +22,7 @@ OfCallS = Annotated[float, Field(gt=0, le=MAX_CALL_S)]
 ResultT = TypeVar("ResultT")
 
 
-class AskAgain(Exception):
+class RetryLater(Exception):
     """Not now.
 
     `is_busy`: the server says so itself. `is_refused`: it says that it did not begin. `is_there`: it answered, if not to the end.
@@ -54,17 +54,17 @@ class SessionLost(Exception):
         self.pause_s = pause_s
 
 
-async def patiently(
+async def with_retries(
     ask: Callable[[], Awaitable[ResultT]], patience_s: float, failed: Callable[[], Exception]
 ) -> ResultT:
-    """What `ask` gives once it raises no `AskAgain`, with growing pauses; else raises what `failed` makes."""
+    """What `ask` gives once it raises no `RetryLater`, with growing pauses; else raises what `failed` makes."""
     loop = asyncio.get_running_loop()
     away_since_s, n_asked = math.inf, 0
     while True:
         asked_s = loop.time()
         try:
             return await ask()
-        except AskAgain as again:
+        except RetryLater as again:
             away_since_s = math.inf if again.is_there else min(away_since_s, asked_s)
             if loop.time() - away_since_s >= patience_s:
                 raise failed() from again

@@ -1,4 +1,4 @@
-"""An actor over a real store and broker, after a time in which nobody read, and when all goes wrong."""
+"""A coordinator over a real store and broker, after a time in which nobody read, and when all goes wrong."""
 
 import asyncio
 import random
@@ -15,10 +15,10 @@ from tests.unit.coordinator.world import RUN, World, config
 
 from warren_broker.port import Broker
 from warren_gateway.coordinator import decisions, records
-from warren_gateway.coordinator.actor import RunActor
 from warren_gateway.coordinator.mailbox import Mail, Mailbox
 from warren_gateway.coordinator.rollouts import failure_limits
 from warren_gateway.coordinator.rollouts.fair_shares import Shares
+from warren_gateway.coordinator.run_coordinator import RunCoordinator
 from warren_gateway.coordinator.service import Coordinators
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.coordinator.state.rows import Rows
@@ -61,30 +61,32 @@ async def record(world: World, broker: Broker) -> None:
         await broker.publish(stream, encode([ended]), message_id=new_message_id())
 
 
-def an_actor(
+def a_coordinator(
     world: World,
     state: CoordinatorState,
     store: Store,
     broker: Broker,
     mailbox: Mailbox | None = None,
-) -> RunActor:
+) -> RunCoordinator:
     registry = Registry(broker)
     for beat in world.alive(None):
         registry.hear(beat)
     relay, shares = Relay(store, broker), Shares(registry)
-    return RunActor(state, store, broker, registry, relay, shares, mailbox=mailbox, retry_s=0.0)
+    return RunCoordinator(
+        state, store, broker, registry, relay, shares, mailbox=mailbox, retry_s=0.0
+    )
 
 
 async def load(store: Store) -> CoordinatorState:
     return await store.transact(lambda session: records.load(session, RUN, time.time()))
 
 
-async def until_trained_on(state: CoordinatorState, actor: RunActor) -> None:
+async def until_trained_on(state: CoordinatorState, coordinator: RunCoordinator) -> None:
     async def is_trained_on() -> bool:
         return state.learning.steps.n_consumed > 0
 
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(actor.run())
+        running = tasks.create_task(coordinator.run())
         await eventually(is_trained_on)
         running.cancel()
 
@@ -100,7 +102,7 @@ async def test_episodes_that_ended_while_no_gateway_was_there_are_not_played_aga
     await record(world, broker)
     state = await load(store)
 
-    await until_trained_on(state, an_actor(world, state, store, broker))
+    await until_trained_on(state, a_coordinator(world, state, store, broker))
 
     assert failure_limits.n_failed(state.rollouts) == 0
 
@@ -126,11 +128,11 @@ async def test_episodes_that_ended_while_the_store_was_away_are_not_played_again
     store = await OnceAway.open(f"sqlite:///{tmp_path / 'warren.db'}")
     assert isinstance(store, OnceAway)
     state = await load(store)
-    actor = an_actor(world, state, store, broker)
-    actor.notify()  # it looks into the store with its first mail
+    coordinator = a_coordinator(world, state, store, broker)
+    coordinator.notify()  # it looks into the store with its first mail
     store.state = state
 
-    await until_trained_on(state, actor)
+    await until_trained_on(state, coordinator)
 
     assert store.state is None
     assert failure_limits.n_failed(state.rollouts) == 0
@@ -161,7 +163,7 @@ async def test_episodes_that_ended_while_the_machine_slept_are_not_played_again(
     state = await load(store)
     mailbox = Slept(state)
 
-    await until_trained_on(state, an_actor(world, state, store, broker, mailbox))
+    await until_trained_on(state, a_coordinator(world, state, store, broker, mailbox))
 
     assert mailbox.state is None
 
@@ -174,7 +176,7 @@ async def test_an_end_that_was_never_committed_is_written_after_all(
     state = await load(store)
     state.run_state = RunState.FAILED
 
-    await an_actor(world, state, store, broker).fail("it broke")
+    await a_coordinator(world, state, store, broker).fail("it broke")
 
     assert await state_of(store) == ("failed", "it broke")
 
@@ -192,7 +194,7 @@ async def test_a_run_fails_although_what_it_had_begun_is_void(
     decisions.decide(state, world.alive)
     assert state.change.admitted
 
-    await an_actor(world, state, store, broker).fail("it broke")
+    await a_coordinator(world, state, store, broker).fail("it broke")
 
     assert await state_of(store) == ("failed", "it broke")
 
@@ -214,7 +216,7 @@ class FailsOnce(Store):
 
 
 class FailingRegistry(Registry):
-    """Whoever asks it first, the actor for its decision, gets an error of ours."""
+    """Whoever asks it first, the coordinator for its decision, gets an error of ours."""
 
     n_asked = 0
 

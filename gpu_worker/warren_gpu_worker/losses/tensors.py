@@ -1,4 +1,4 @@
-"""What goes into a loss and what comes out."""
+"""The inputs of every loss, and what it returns."""
 
 from dataclasses import dataclass
 

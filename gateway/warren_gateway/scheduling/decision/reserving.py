@@ -12,8 +12,8 @@ at a time: their free places are idle meanwhile (`benchmarks/scheduling` says wh
 from collections import Counter
 from collections.abc import Iterable
 
-from warren_gateway.scheduling.policy.inputs import HeldJob, WaitingJob
-from warren_gateway.scheduling.policy.workers import Worker, Workers
+from warren_gateway.scheduling.decision.inputs import HeldJob, WaitingJob
+from warren_gateway.scheduling.decision.workers import Worker, Workers
 from warren_schemas.ids import WorkerId
 
 RESERVES_AFTER_S = 1800.0

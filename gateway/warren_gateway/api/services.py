@@ -1,4 +1,4 @@
-"""What the handlers work with."""
+"""The services that the HTTP handlers call."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from warren_gateway.evaluations.stored import Evaluations
 from warren_gateway.following.followers import Followers
 from warren_gateway.following.log_marks import LogMarks
 from warren_gateway.inference.names import ServedNames
-from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.sampler_requests import SamplerRequests
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
 from warren_gateway.models.service import Models
@@ -30,13 +30,13 @@ from warren_gateway.runs.service import Runs
 from warren_gateway.runs.sharing import Sharing
 from warren_gateway.scheduling.draining import Draining
 from warren_gateway.timings import StreamTimings
-from warren_gateway.tinker.parts import Tinker
+from warren_gateway.tinker.services import Tinker
 from warren_gateway.usage.limits import UserLimits
 from warren_gateway.usage.service import UsageReports
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Services:
     broker: Broker
     registry: Registry
     draining: Draining
@@ -60,7 +60,7 @@ class Parts:
     remote_sessions: RemoteSessions
     served: Served
     names: ServedNames
-    questions: Questions
+    sampler_requests: SamplerRequests
     tinker: Tinker
     budgets: Budgets
     followers: Followers

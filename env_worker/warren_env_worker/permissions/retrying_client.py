@@ -2,7 +2,7 @@
 
 Invariants: what a request that got no good answer is told for is in fixed words (`permissions.service`). A server that says
 that it is busy is asked again for as long as the caller may take, one that can't be had for `patience_s`. Which of
-its requests may come twice, the protocol knows: it asks by `patiently`. A request that was answered 503 may have run (a
+its requests may come twice, the protocol knows: it asks by `with_retries`. A request that was answered 503 may have run (a
 proxy says so, too, where it lost the server), unless the header of `_STARTING` is there; one that was answered 429 has not.
 """
 
@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 from pydantic import ValidationError
 
-from warren_env_worker.permissions.asking import AskAgain, patiently
+from warren_env_worker.permissions.retries import RetryLater, with_retries
 from warren_env_worker.permissions.service import (
     FAILED,
     MAX_ANSWER_BYTES,
@@ -37,7 +37,7 @@ ResultT = TypeVar("ResultT")
 log = logging.getLogger(__name__)
 
 
-class PatientClient:
+class RetryingClient:
     """A connection of its own to the server, for one event loop."""
 
     def __init__(
@@ -71,9 +71,9 @@ class PatientClient:
             f"{self.url}: the answer to {what or '/'} is not of the protocol: {where}: {first['msg']}"
         )
 
-    async def patiently(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Asks until there is an answer. Raises the protocol's error, and what `ask` does but `AskAgain`."""
-        return await patiently(ask, self._patience_s, self.failed)
+    async def with_retries(self, ask: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Asks until there is an answer. Raises the protocol's error, and what `ask` does but `RetryLater`."""
+        return await with_retries(ask, self._patience_s, self.failed)
 
     @asynccontextmanager
     async def response(
@@ -86,7 +86,7 @@ class PatientClient:
         *,
         expected: Collection[int] = (),
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """One whose status the protocol judges; those of `expected` are no news for the log, as is 200. Raises `AskAgain`, also when it breaks off while it is read."""
+        """One whose status the protocol judges; those of `expected` are no news for the log, as is 200. Raises `RetryLater`, also when it breaks off while it is read."""
         is_there = False
         try:
             self._service.require_address()
@@ -106,10 +106,10 @@ class PatientClient:
             raise self.failed() from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.info("%s can't be reached: %s", self.url, type(error).__name__)
-            raise AskAgain(is_there=is_there) from error
+            raise RetryLater(is_there=is_there) from error
 
     async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
-        """A WebSocket. Raises `AskAgain`, and the protocol's error for a server that won't have one."""
+        """A WebSocket. Raises `RetryLater`, and the protocol's error for a server that won't have one."""
         try:
             self._service.require_address()
             return await self._client.ws_connect(
@@ -122,7 +122,7 @@ class PatientClient:
             raise self.failed() from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             log.info("%s can't be reached: %s", self.url, type(error).__name__)
-            raise AskAgain from error
+            raise RetryLater from error
 
     def _below(self, path: str) -> str:
         return f"{str(self.url).rstrip('/')}/{path}"
@@ -133,9 +133,9 @@ class PatientClient:
         if status in (_TOO_MANY, _UNAVAILABLE):
             name, starting = _STARTING
             is_refused = status == _TOO_MANY or headers.get(name) == starting
-            raise AskAgain(is_busy=True, is_refused=is_refused, pause_s=asked_pause_s(headers))
+            raise RetryLater(is_busy=True, is_refused=is_refused, pause_s=asked_pause_s(headers))
         if status in _NOT_THERE:
-            raise AskAgain
+            raise RetryLater
 
 
 def _timeout(answer_s: float) -> aiohttp.ClientTimeout:

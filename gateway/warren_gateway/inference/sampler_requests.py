@@ -1,4 +1,4 @@
-"""Questions to the samplers: a `Generate` for each answer wanted, and a home for what comes back.
+"""Requests to the samplers: a `Generate` for each answer wanted, and a queue for what comes back.
 
 A question is an episode of one turn that belongs to no run. Its answer comes to this gateway's home
 queue; if nobody takes from that for a while, it falls back to a queue that all gateways share. Who
@@ -99,7 +99,7 @@ class AnswerWanted(NamedTuple):
     number: int
 
 
-class Questions:
+class SamplerRequests:
     def __init__(self, broker: Broker, limits: QuestionLimits = QUESTION_LIMITS) -> None:
         self.limits = limits
         self._broker = broker

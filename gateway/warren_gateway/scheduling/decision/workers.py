@@ -6,7 +6,7 @@ and whole workers stay free for those who need them.
 
 from collections.abc import Iterable, Sequence
 
-from warren_gateway.scheduling.policy.inputs import HeldJob, TrainerState, WaitingJob
+from warren_gateway.scheduling.decision.inputs import HeldJob, TrainerState, WaitingJob
 from warren_schemas.ids import ModelId, WorkerId
 from warren_schemas.text.patterns import names_one
 

@@ -1,4 +1,4 @@
-"""The actor of one run: reads what comes in, decides, commits, and only then lets go.
+"""The coordinator of one run: reads what comes in, decides, commits, and only then settles its claims.
 
 Invariants
 - One task decides and commits, one decision at a time; readers only hand over.
@@ -21,7 +21,7 @@ from warren_gateway.coordinator.lease import job
 from warren_gateway.coordinator.mailbox import ANSWERS, Mail, Mailbox, hand_over
 from warren_gateway.coordinator.notices import log_lines
 from warren_gateway.coordinator.replaying.files import OpenArchive, no_archive
-from warren_gateway.coordinator.replaying.reader import Shelves, play
+from warren_gateway.coordinator.replaying.reader import RecordingSources, play
 from warren_gateway.coordinator.replaying.source import Recorded
 from warren_gateway.coordinator.retrying import RETRY_S, Retrying
 from warren_gateway.coordinator.rollouts import episodes
@@ -49,7 +49,7 @@ RESTART_GRACE_S = 5.0
 With a broker that forgets, episodes in flight are started again after a restart and this."""
 
 
-class RunActor:
+class RunCoordinator:
     """Drives one run until it is over."""
 
     def __init__(
@@ -122,13 +122,9 @@ class RunActor:
     async def _work(self) -> None:
         state = self._state
         await self._prepare()
+        stream, start = recording(state.run, state.config), state.rollouts.stream_offset
         streams = (
-            follow(
-                self._broker,
-                recording(state.run, state.config),
-                EpisodeEnded,
-                start=state.rollouts.stream_offset,
-            ),
+            follow(self._broker, stream, EpisodeEnded, start=start),
             receive(self._broker, results(state.model), ANSWERS, prefetch=RESULTS_PREFETCH),
         )
         async with streams[0] as endings, streams[1] as answers, asyncio.TaskGroup() as tasks:
@@ -139,15 +135,16 @@ class RunActor:
                 "queues": watch_queues(state, self._broker),
             }
             if isinstance(source := state.source, Recorded):
-                reading["recording"] = play(source.readings, self._shelves(), self._mailbox)
+                reading["recording"] = play(source.readings, self._sources(), self._mailbox)
             named = ((f"{state.run} {what}", work) for what, work in reading.items())
             readers = [tasks.create_task(work, name=name) for name, work in named]
             await self._drive()
             for reader in readers:
                 reader.cancel()
 
-    def _shelves(self) -> Shelves:
-        return Shelves(self._broker, self._retrying.transact, self._open_archive, self._state.rows)
+    def _sources(self) -> RecordingSources:
+        transact, rows = self._retrying.transact, self._state.rows
+        return RecordingSources(self._broker, transact, self._open_archive, rows)
 
     async def _prepare(self) -> None:
         state = self._state

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""Sequences split over ranks: each computes a part of every sequence, where one device can't hold a whole one.
+"""Sequence parallelism: each rank computes a part of every sequence, where one device can't hold a whole one.
 
 Packed rows are cut into equal parts, one for each rank. Every layer but attention looks at one position at a time, and so
 needs its own part alone. For attention ranks exchange what they have twice: before it each gets all positions of some heads,
@@ -28,7 +28,7 @@ from warren_gpu_worker.trainer.training.ranks import Ranks
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SequenceShards:
     """Of so many positions."""
 
     ranks: Ranks

@@ -17,7 +17,7 @@ async def opened(ours: socket.socket) -> tuple[asyncio.StreamReader, asyncio.Str
 
 
 class _Protocol(asyncio.StreamReaderProtocol):
-    """However a conversation ends, what was said before can still be read."""
+    """However a connection ends, what was said before can still be read."""
 
     def __init__(self, ours: socket.socket, reader: asyncio.StreamReader) -> None:
         super().__init__(reader, loop=asyncio.get_running_loop())

@@ -19,8 +19,8 @@ in the place of time limits, which our jobs don't have; that a large job reserve
 Volcano's (https://github.com/volcano-sh/volcano/blob/master/docs/design/sla-plugin.md).
 """
 
-from warren_gateway.scheduling.policy.decide import decide
-from warren_gateway.scheduling.policy.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
-from warren_gateway.scheduling.policy.outcome import Decision, Place
+from warren_gateway.scheduling.decision.decide import decide
+from warren_gateway.scheduling.decision.inputs import HeldJob, OwnerShare, TrainerState, WaitingJob
+from warren_gateway.scheduling.decision.outcome import Decision, Place
 
 __all__ = ["Decision", "HeldJob", "OwnerShare", "Place", "TrainerState", "WaitingJob", "decide"]

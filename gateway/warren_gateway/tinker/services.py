@@ -1,4 +1,4 @@
-"""What the routes of the protocol work with."""
+"""The services that the routes of Tinker's protocol call."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -7,7 +7,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from warren_gateway.budgets.pool import Budgets
-from warren_gateway.inference.questions import Questions
+from warren_gateway.inference.sampler_requests import SamplerRequests
 from warren_gateway.models.copies import Copies
 from warren_gateway.models.waiters import Waiters
 from warren_gateway.registry import Registry
@@ -82,7 +82,7 @@ def _possible(beat: Heartbeat) -> set[str]:
 
 def tinker_of(
     store: Store,
-    questions: Questions,
+    questions: SamplerRequests,
     budgets: Budgets,
     limits: OwnerLimits,
     registry: Registry,
