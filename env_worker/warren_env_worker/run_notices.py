@@ -12,7 +12,7 @@ import re
 from collections import OrderedDict
 
 from warren_broker.run_logs.run_logger import RunLogger
-from warren_broker.run_logs.sending import RunLogs, logs_of_this_part
+from warren_broker.run_logs.sending import RunLogs, logs_of_this_component
 from warren_env_worker.interaction import run_of
 from warren_env_worker.output.lines import WholeLines
 from warren_env_worker.successor import Taken
@@ -34,7 +34,7 @@ class RunNotices:
         self._groups: OrderedDict[GroupId, RunId] = OrderedDict()
         self._runs: OrderedDict[tuple[RunId, str], None] = OrderedDict()
         """With the environment."""
-        self._logs: RunLogs | None = logs_of_this_part()
+        self._logs: RunLogs | None = logs_of_this_component()
 
     def begins(self, item: Taken) -> None:
         """An episode gets a live environment here."""

@@ -48,7 +48,7 @@ from warren_schemas.control import (
 )
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import StartEpisode, Step
-from warren_schemas.events import LogPart
+from warren_schemas.events import LogComponent
 from warren_schemas.group_scoring import ScoreGroup
 from warren_schemas.ids import WorkerId
 from warren_schemas.operator_policy import OperatorPolicy
@@ -87,7 +87,7 @@ async def serve_env_worker(
     Raises `EnvironmentUnusable` if what was asked for can't be hosted, and `NotAllowed` when a
     gateway in between refuses.
     """
-    logs = sending_run_logs(broker, LogPart.ENV_WORKER, settings.worker)
+    logs = sending_run_logs(broker, LogComponent.ENV_WORKER, settings.worker)
     async with logs, AsyncExitStack() as stack:
         notices = RunNotices()
         found = await stack.enter_async_context(hosted(settings, policy, notices.hear))

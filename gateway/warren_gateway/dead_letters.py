@@ -1,4 +1,4 @@
-"""Dead letters by owner: whose they are, and that nobody has more of them than his quota.
+"""Dead letters by owner: whose they are, and that nobody has more of them than their limit.
 
 Invariants: a letter is its owner's who has every run that it names. What is dropped for want of place is logged.
 A look holds one body at a time. Several gateways may look after the same letters: they drop the same ones.

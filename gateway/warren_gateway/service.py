@@ -38,8 +38,6 @@ from warren_gateway.inference.sampler_requests import SamplerRequests
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.consumer import Metrics
 from warren_gateway.metrics.reports import Reports
-from warren_gateway.models.service import Models
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.private import make_private_folder
 from warren_gateway.probe import Probe, answers_broker, answers_store
 from warren_gateway.recordings.stored import Recordings
@@ -54,6 +52,8 @@ from warren_gateway.settings import GatewaySettings
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store
 from warren_gateway.tinker.services import tinker_of
+from warren_gateway.trainable.service import Models
+from warren_gateway.trainable.waiters import Waiters
 from warren_gateway.usage.limits import OwnerLimits, UserLimits
 from warren_gateway.usage.service import UsageReports
 from warren_schemas.ids import RunId

@@ -87,15 +87,15 @@ class GatewayOptions(Frozen):
     """URL at which clients reach the gateway, where a proxy stands before it: the URLs of downloads begin with it
     (default: what the request was sent to)."""
     tinker_chunk_mb: Annotated[float, Field(ge=0.1, le=6.0)] = 5.0
-    """MB into which Tinker's clients cut what they train on; they are told. With 6 MB an op has all the tokens that it
-    may have."""
+    """Chunk size in MB, announced to Tinker's clients, of the training data they send. At 6 MB an op reaches its
+    token limit."""
     tinker_op_mib: Annotated[int, Field(ge=8, le=64)] = 64
     """Most MiB of such a part, unpacked: the clients cut no sequence."""
     tinker_prompt_mib: Annotated[int, Field(ge=1, le=8)] = 8
     """Most MiB of a question of Tinker's clients to a sampler."""
     tinker_answer_s: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
-    """Seconds after which a sample of Tinker's clients is asked again where samplers have not answered it, with twice the
-    time; it waits for as long as its client is there."""
+    """Seconds after which an unanswered sample of Tinker's clients is retried, with twice the time; it waits as long as
+    its client stays connected."""
     tinker_stable_reinforce: StableReinforce = "refused"
     """The loss that is computed where Tinker's clients ask for stable_reinforce, whose formula is not public."""
 

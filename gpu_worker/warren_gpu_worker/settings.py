@@ -111,8 +111,8 @@ class GpuWorkerOptions(Frozen):
     engine: EngineName = "auto"
     """Engine of the sampler: `vllm`, `transformers`, or `auto` (vLLM if it can run the model)."""
     may_load: tuple[str, ...] = ()
-    """A base model, given as to --base-model, that this worker loads in the place of its own while it is idle and a
-    run waits for it; or a pattern of names (Qwen/*) or folders (/models/*); repeatable."""
+    """A base model (written as for --base-model) that this worker, when idle, loads instead of its own if a run waits
+    for it; or a pattern of names (Qwen/*) or folders (/models/*); repeatable."""
     model_cache_gib: PositiveFloat = 200.0
     """Most GiB of base models that users uploaded and this worker has loaded, in `cache` of WARREN_HOME; the least
     recently used ones are dropped."""

@@ -144,8 +144,8 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class LogPart(StrEnum):
-    """Which part of the system speaks."""
+class LogComponent(StrEnum):
+    """Which component logs."""
 
     COORDINATOR = "coordinator"
     TRAINER = "trainer"
@@ -167,7 +167,7 @@ class LogLine(Frozen):
 
 
 class RunLogged(Item):
-    """What one part says while it works for a run -> stream logs.<run>.
+    """What one component logs while it works for a run -> stream logs.<run>.
 
     A source that says too much leaves lines out. Which, the numbers tell, whatever the reason is that one
     is missing; so they tell a line that comes twice.
@@ -175,10 +175,10 @@ class RunLogged(Item):
 
     kind: ClassVar[str] = "run_logged"
     schema_version: ClassVar[int] = 1
-    part: LogPart
+    component: LogComponent
     worker: Annotated[str, Field(max_length=128)]
     source: Annotated[str, Field(max_length=64)]
-    """Whose lines are numbered together: one part of one process, for one run."""
+    """Whose lines are numbered together: one component of one process, for one run."""
     n_logged: NonNegativeInt
     """Lines of this source by now, those that were left out among them."""
     lines: Annotated[tuple[LogLine, ...], Field(max_length=256)] = ()

@@ -76,15 +76,15 @@ if TYPE_CHECKING:
     from warren.evaluations.handle import (
         Evaluation,
     )
-    from warren.jobs.sweeps.comparing import (
+    from warren.run import (
+        Run,
+    )
+    from warren.run_configs.sweeps.comparing import (
         ComparedRun,
         RunComparison,
     )
-    from warren.jobs.sweeps.handle import (
+    from warren.run_configs.sweeps.handle import (
         Sweep,
-    )
-    from warren.run import (
-        Run,
     )
     from warren.streams.events import (
         ConnectionChanged,
@@ -223,8 +223,8 @@ _HOMES = {
     ),
     "warren.comparing": ("Comparison", "PairedTest"),
     "warren.evaluations.handle": ("Evaluation",),
-    "warren.jobs.sweeps.comparing": ("ComparedRun", "RunComparison"),
-    "warren.jobs.sweeps.handle": ("Sweep",),
+    "warren.run_configs.sweeps.comparing": ("ComparedRun", "RunComparison"),
+    "warren.run_configs.sweeps.handle": ("Sweep",),
     "warren.streams.events": ("ConnectionChanged", "Event",),
     "warren.streams.logs": ("LogEntry",),
     "warren.streams.recording": ("Beginning",),

@@ -21,12 +21,12 @@ from warren.episodes.taking import Episodes, TaskT
 from warren.errors import NotFound
 from warren.evaluations.configs import config_of_evaluation, evaluated, of_recorded
 from warren.evaluations.handle import Evaluation
-from warren.jobs.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
-from warren.jobs.serving import removal, target
-from warren.jobs.sweeps.grid import Grid, configs_of
-from warren.jobs.sweeps.handle import Sweep, submit_sweep
 from warren.pending import pending
 from warren.run import Run
+from warren.run_configs.choosing import HINT, MOST_LOOKED_AT, choose_run, is_run_id, require_one
+from warren.run_configs.serving import removal, target
+from warren.run_configs.sweeps.grid import Grid, configs_of
+from warren.run_configs.sweeps.handle import Sweep, submit_sweep
 from warren.settings import Settings, find_settings
 from warren.streams.recording import Beginning, recorded_source
 from warren_schemas.check import RunCheck

@@ -39,9 +39,9 @@ from warren_schemas.episode import (
 )
 from warren_schemas.events import (
     EvaluationCompleted,
+    LogComponent,
     LogLevel,
     LogLine,
-    LogPart,
     Phase,
     RunEvent,
     RunLogged,
@@ -364,7 +364,7 @@ def make_run_logged(**fields: Any) -> RunLogged:
         RunLogged,
         fields,
         envelope=Envelope(id=MESSAGE, run=RUN),
-        part=LogPart.ENV_WORKER,
+        component=LogComponent.ENV_WORKER,
         worker=WORKER,
         source="log_019aa3b7a1c04e5d90ab17ce21d3",
         n_logged=5,

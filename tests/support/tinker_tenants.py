@@ -14,10 +14,10 @@ from tests.support.tinker import Wire
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator.state.client_change import failure
-from warren_gateway.models.asking import Wanted
-from warren_gateway.models.submitting import insert_request
 from warren_gateway.store.tables import Checkpoint, Model, RequestRow, SnapshotRow, TinkerSample
 from warren_gateway.tinker.paths import key_of
+from warren_gateway.trainable.asking import Wanted
+from warren_gateway.trainable.submitting import insert_request
 from warren_schemas.codec.wire import encode
 from warren_schemas.control import WorkerRole
 from warren_schemas.http.trainable import CreateModel

@@ -11,8 +11,8 @@ import pytest
 from tests.support.one_process import Site, in_process, tiny_site
 from tests.support.patience import several_waits
 
-from warren.jobs.answers import expected_of, write_answers
-from warren.jobs.configs import config_of_inference
+from warren.run_configs.answers import expected_of, write_answers
+from warren.run_configs.configs import config_of_inference
 from warren_broker.port import Broker
 from warren_env_worker.service import serve_env_worker
 from warren_env_worker.settings import EnvWorkerSettings

@@ -20,7 +20,7 @@ from tests.support.private_rabbit import PrivateRabbit, running_rabbit
 from tests.support.processes import wait_until
 
 import warren
-from warren.jobs.configs import config_of_fine_tuning, config_of_inference
+from warren.run_configs.configs import config_of_fine_tuning, config_of_inference
 from warren_schemas.episode import Completed
 from warren_schemas.events import RunState
 

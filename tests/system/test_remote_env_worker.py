@@ -21,7 +21,7 @@ from warren_gateway.access.callers import Callers
 from warren_gateway.access.key import Key
 from warren_gateway.access.keys import ApiKeys
 from warren_gateway.store.store import Store
-from warren_schemas.events import LogPart, StepCompleted
+from warren_schemas.events import LogComponent, StepCompleted
 from warren_schemas.http import WorkerView
 
 PARITY = '''
@@ -126,10 +126,10 @@ async def test_a_run_on_a_laptop_survives_its_worker_and_its_gateway(
         await env_worker(client, of=site.processes["laptop"].pid, has_done=1)
         said = [entry async for entry in run.logs()]
 
-    assert {entry.part for entry in said} == set(LogPart)
+    assert {entry.component for entry in said} == set(LogComponent)
     printed = {entry.worker for entry in said if entry.text.endswith("] an episode begins")}
     assert len(printed) == 2  # before and after it was killed
-    assert len({entry.worker for entry in said if entry.part is LogPart.COORDINATOR}) == 2
+    assert len({entry.worker for entry in said if entry.component is LogComponent.COORDINATOR}) == 2
     assert steps == list(range(1, N_STEPS + 1))
     assert result.updates > 0
     assert (of_bob.n_done, of_bob.in_flight) == (0, 0)

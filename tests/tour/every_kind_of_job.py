@@ -73,7 +73,7 @@ def told_of_all(client: warren.sync.Client) -> dict[str, object]:
         "winner": name_of(winner, tuned),
         "answers": answers,
         "served": [each.name for each in client.served()],
-        "logged": sorted({entry.part for entry in trained.logs()}),
+        "logged": sorted({entry.component for entry in trained.logs()}),
     }
 
 

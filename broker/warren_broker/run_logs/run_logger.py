@@ -7,7 +7,7 @@ as the run's events do. A traceback stays in the log of the process.
 
 import logging
 
-from warren_broker.run_logs.sending import logs_of_this_part
+from warren_broker.run_logs.sending import logs_of_this_component
 from warren_schemas.events import LogLevel
 from warren_schemas.ids import RunId
 
@@ -43,5 +43,5 @@ def _mark(run: RunId | None) -> str:
 
 
 def _tell(run: RunId | None, level: LogLevel, message: str) -> None:
-    if run is not None and (logs := logs_of_this_part()) is not None:
+    if run is not None and (logs := logs_of_this_component()) is not None:
         logs.add(run, level, message)

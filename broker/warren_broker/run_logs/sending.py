@@ -21,7 +21,7 @@ from warren_broker.run_logs.lines import RunLines
 from warren_broker.topology import run_log
 from warren_schemas.codec.wire import encode
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import LogLevel, LogPart, RunLogged
+from warren_schemas.events import LogComponent, LogLevel, RunLogged
 from warren_schemas.ids import RunId
 
 MAX_RUNS = 1024
@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 
 
 class RunLogs:
-    """Of one part in one process."""
+    """The logs of runs that one component in one process sends."""
 
-    def __init__(self, broker: WorkBroker, part: LogPart, worker: str) -> None:
+    def __init__(self, broker: WorkBroker, component: LogComponent, worker: str) -> None:
         self._broker = broker
-        self._part = part
+        self._component = component
         self._worker = worker
         self._runs: OrderedDict[RunId, RunLines] = OrderedDict()
         self._lock = threading.Lock()
@@ -104,7 +104,7 @@ class RunLogs:
     def _item(self, run: RunId, lines: RunLines) -> RunLogged:
         return RunLogged(
             envelope=Envelope(run=run),
-            part=self._part,
+            component=self._component,
             worker=self._worker,
             source=lines.source,
             n_logged=lines.n_logged,
@@ -112,26 +112,28 @@ class RunLogs:
         )
 
 
-_of_this_part: ContextVar[RunLogs | None] = ContextVar("logs of runs", default=None)
+_of_this_component: ContextVar[RunLogs | None] = ContextVar("logs of runs", default=None)
 _LEAVE_S = 1.0
 
 
 @asynccontextmanager
-async def sending_run_logs(broker: WorkBroker, part: LogPart, worker: str) -> AsyncGenerator[None]:
+async def sending_run_logs(
+    broker: WorkBroker, component: LogComponent, worker: str
+) -> AsyncGenerator[None]:
     """What is told of runs meanwhile, by this task and those that it starts, goes to their logs."""
-    logs = RunLogs(broker, part, worker)
-    token = _of_this_part.set(logs)
+    logs = RunLogs(broker, component, worker)
+    token = _of_this_component.set(logs)
     sending = asyncio.create_task(logs.send(), name=f"logs of runs, {worker}")
     try:
         yield
     finally:
-        _of_this_part.reset(token)
+        _of_this_component.reset(token)
         logs.close()
         await asyncio.wait([sending], timeout=_LEAVE_S)
         sending.cancel()
         await asyncio.wait([sending])
 
 
-def logs_of_this_part() -> RunLogs | None:
+def logs_of_this_component() -> RunLogs | None:
     """Where `sending_run_logs` is around us."""
-    return _of_this_part.get()
+    return _of_this_component.get()

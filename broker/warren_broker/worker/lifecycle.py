@@ -1,4 +1,4 @@
-"""Living in good order: stop when told to, and leave the garbage collector little to do."""
+"""Stops on a signal, and leaves the garbage collector little to do."""
 
 import asyncio
 import gc

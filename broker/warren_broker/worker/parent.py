@@ -1,4 +1,4 @@
-"""What a child process gets from its parent: a socket, and death with it."""
+"""What a child process gets from its parent: a socket, and the signal that kills it with its parent."""
 
 import ctypes
 import os

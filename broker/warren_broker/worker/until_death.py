@@ -1,4 +1,4 @@
-"""What goes on with a child process until it dies, so that whoever is cancelled in that moment ends."""
+"""Runs tasks until a child process dies; a cancellation at that moment is not lost."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping

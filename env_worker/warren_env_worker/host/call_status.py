@@ -1,4 +1,4 @@
-"""The cell: 48 bytes of shared memory in which a child says which call it is in, and until when.
+"""Call status: 48 bytes of shared memory in which a child says which call it is in, and until when.
 
     8 bytes   number of the call, 0 while in none
     8 bytes   deadline, nanoseconds of the monotonic clock (the same clock in every process)

@@ -5,7 +5,7 @@ from types import FrameType
 
 from warren.environment import ConfigError, NoDemonstrations, NotReplayable, TaskError
 from warren_env_worker.foreign.package_process import ProcessLost
-from warren_env_worker.permissions.secrets import cut, shortened, told
+from warren_env_worker.permissions.secrets import cut, shortened, without_run_secrets
 from warren_schemas.episode import FailureKind
 
 MAX_REASON_CHARS = 300
@@ -48,7 +48,7 @@ def blame(error: BaseException, package: str) -> Refusal:
 
 def one_line(error: BaseException) -> str:
     """`ValueError: no such move`, cut to a readable length."""
-    text = " ".join(told(str(error)).split()).encode(errors="replace").decode()
+    text = " ".join(without_run_secrets(str(error)).split()).encode(errors="replace").decode()
     name = type(error).__name__
     line = text if isinstance(error, _OWN_WORDS) else f"{name}: {text}"
     return shortened(line, MAX_REASON_CHARS)

@@ -1,4 +1,4 @@
-"""One life of a child process, from its greeting to its death.
+"""A child process from its first frame to its exit.
 
 Invariants: at most one request of a slot is in the child; every request that was handed over is
 answered, or is among the `unfinished` of the death, unless its slot was closed meanwhile. The event

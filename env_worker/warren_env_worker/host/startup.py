@@ -1,4 +1,4 @@
-"""From nothing to a session: a child is started, imports its environment and greets."""
+"""Starts a child, and waits until its environment is imported."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -212,7 +212,7 @@ def _by_path(hosts: Mapping[str, Host]) -> dict[str, str]:
     for name in hosts:
         if (other := names.setdefault(name.lower(), name)) != name:
             raise ConfigurationError(
-                f"ORS tells no upper from lower case: {other} and {name} can't both be served",
+                f"ORS ignores case in names: {other} and {name} can't both be served",
                 hint=f"Give one another name, as in --env other={name}",
             )
     return names

@@ -18,7 +18,7 @@ def mistakes(policy: OperatorPolicy) -> list[str]:
     """Each with the key where it stands; none for a policy that can be used."""
     wrong_urls = list(_wrong_urls(policy))
     unused = [] if wrong_urls else list(_keys_without_service(policy))
-    lacking = [*_absent_paths(policy), *_needless_variables(policy), *_missing_walls(policy)]
+    lacking = [*_absent_paths(policy), *_needless_variables(policy), *_missing_isolation(policy)]
     return [*wrong_urls, *unused, *lacking]
 
 
@@ -71,7 +71,7 @@ def _absent_paths(policy: OperatorPolicy) -> Iterator[str]:
             yield f"sandbox.libraries.{n}: {path} is no folder"
 
 
-def _missing_walls(policy: OperatorPolicy) -> Iterator[str]:
+def _missing_isolation(policy: OperatorPolicy) -> Iterator[str]:
     if policy.agents.box is None:
         return
     from warren.agents.box.offering import require_boxes

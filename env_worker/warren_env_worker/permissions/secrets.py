@@ -55,7 +55,7 @@ def without_secrets(text: str) -> str:
     return _without(_known(), text)
 
 
-def told(text: str) -> str:
+def without_run_secrets(text: str) -> str:
     """The same for a text that is sent: where that goes to one run, of the secrets of that one."""
     secrets = _of_the_run.get()
     return without_secrets(text) if secrets is None else _without(_longest_first(secrets), text)
@@ -63,7 +63,7 @@ def told(text: str) -> str:
 
 def shortened(text: str, max_chars: int) -> str:
     """As it is told, and not longer than this."""
-    return cut(told(text), max_chars)
+    return cut(without_run_secrets(text), max_chars)
 
 
 def cut(text: str, max_chars: int) -> str:

@@ -60,8 +60,8 @@ class Service:
         stays below `url`. A redirect that would be followed is `ServiceFailed`."""
         if self.key == "":
             raise ConfigError(
-                f"{self.url} was asked with a key while tasks were loaded, where no key is told;"
-                " ask it in reset() or score()"
+                f"{self.url} was called with a key while tasks load, where there is none;"
+                " call it in reset() or score()"
             )
         resolver = None if self.may_be_private else PublicResolver()
         redirects = aiohttp.TraceConfig()

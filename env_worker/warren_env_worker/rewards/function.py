@@ -16,7 +16,7 @@ from numbers import Real
 from typing import cast
 
 from warren.environment import ConfigError
-from warren_env_worker.permissions.secrets import shortened, told
+from warren_env_worker.permissions.secrets import shortened, without_run_secrets
 from warren_env_worker.rewards.scored import RewardFailed, Scored, ScoredGroup
 
 MAX_REASON_CHARS = 300
@@ -148,5 +148,5 @@ def of_group(group: ScoredGroup) -> Mapping[str, object]:
 
 def _in_a_line(error: Exception) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    text = shortened(" ".join(told(str(error)).split()), MAX_REASON_CHARS)
+    text = shortened(" ".join(without_run_secrets(str(error)).split()), MAX_REASON_CHARS)
     return f"{type(error).__name__}: {text} ({frame.filename}:{frame.lineno})"

@@ -3,11 +3,11 @@
 port         what every sandbox can do; what comes of a cell and the settings are in `warren.host_services`
 opening      choosing a tier: probed, named, and never a bare process
 process      the host's end of a session in a process (tiers bubblewrap and landlock)
-bubblewrap   walls from namespaces; `landlock`: walls without them; their filter is in `warren.isolation`
-containers   walls by Podman or Docker, for an image that the config names
+bubblewrap   isolation by namespaces; `landlock`: isolation without them; their filter is in `warren.isolation`
+containers   isolation by Podman or Docker, for an image that the config names
 kubernetes   the same in a pod
 spares       started sandboxes that wait for whoever opens one next
-inside       what runs within those walls
+inside       what runs inside
 interpreter  a Python in Rust that knows neither files nor network (pydantic-monty)
 remote       any service that speaks SandboxFusion's `/run_code`; `server`: such a service
 

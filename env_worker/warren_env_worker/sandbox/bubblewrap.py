@@ -1,4 +1,4 @@
-"""Walls from namespaces: a file system, processes, a network and users of its own (bubblewrap).
+"""Isolation by namespaces: a file system, processes, a network and users of its own (bubblewrap).
 
 What it sees is /usr, read-only, and files of its own that lie in memory. It needs `bwrap` and a
 kernel and container that let it make user namespaces; no root.
@@ -47,14 +47,14 @@ def plan(settings: SandboxSettings) -> Plan:
     def command(socket: int) -> list[str]:
         return [
             *as_nobody(),
-            *_walls(settings, folders, code, rules),
+            *_isolation(settings, folders, code, rules),
             *(python, "-s", "-S", _ARCHIVE, str(socket), "-1", limits),
         ]
 
     return Plan("bubblewrap", command, (code, rules))
 
 
-def _walls(settings: SandboxSettings, folders: list[str], code: int, rules: int) -> list[str]:
+def _isolation(settings: SandboxSettings, folders: list[str], code: int, rules: int) -> list[str]:
     disk_bytes = settings.limits.disk_mib * MIB
     variables = [part for item in _VARIABLES.items() for part in ("--setenv", *item)]
     packages = [part for path in folders for part in ("--ro-bind", path, _LIBRARIES)]

@@ -1,4 +1,4 @@
-"""Walls from a container of an image that the operator allows: by Podman, or by Docker.
+"""Isolation by a container of an image that the operator allows: by Podman, or by Docker.
 
 It has no network, a root file system that nobody can write, `/tmp` in memory, no capabilities and a user without rights;
 our seccomp filter holds besides the engine's. The image needs Python 3 with `ctypes`; our session runs in it as process 1, and
@@ -60,7 +60,7 @@ BOOT = """
 # What follows empties /tmp when a cell fills it: never where that is not a container's own.
 import base64, os, sys
 if os.getpid() != 1 or not os.path.ismount("/tmp"):
-    sys.exit("this is no container: its engine has not built the walls that it was told")
+    sys.exit("this is no container: its engine has not isolated it as it was told")
 path, (_, archive, rules, limits) = "/tmp/warren.zip", sys.argv
 filter = os.memfd_create("rules")
 os.write(filter, base64.b64decode(rules))
@@ -88,7 +88,7 @@ def plan(engine: Engine, settings: SandboxSettings, name: str) -> Plan:
     limits = limits_as_text(settings, disk="/tmp", n_processes=MAX_OF_USER)
     rules = filter_program(has_namespaces=True)
     started = [
-        *(program_of(engine), "run", "--name", name, *_walls(settings)),
+        *(program_of(engine), "run", "--name", name, *_isolation(settings)),
         *("--entrypoint", _entrypoint(engine, settings.python or "python3"), settings.image),
         *("-s", "-S", "-c", BOOT, as_text(inside()), as_text(rules), limits),
     ]
@@ -110,7 +110,7 @@ def as_text(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _walls(settings: SandboxSettings) -> list[str]:
+def _isolation(settings: SandboxSettings) -> list[str]:
     limits = settings.limits
     memory = f"{limits.memory_mib}m"
     variables = [part for name, value in VARIABLES.items() for part in ("--env", f"{name}={value}")]

@@ -1,4 +1,4 @@
-"""Walls without namespaces, for containers that forbid them: Landlock, seccomp and limits.
+"""Isolation without namespaces, for containers that forbid them: Landlock, seccomp and limits.
 
 The session encloses itself (`inside.confinement`). It reads what Python needs, writes no file at
 all, makes no socket, and signals nobody but itself. It needs Linux 6.12: older versions of Landlock

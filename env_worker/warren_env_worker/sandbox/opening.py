@@ -1,7 +1,7 @@
-"""Choosing a tier: what this host allows, said aloud.
+"""Chooses a tier by what this host allows, and logs it.
 
-Invariants: a tier counts as working when a cell has run in it and found its walls closed; a tier
-that was asked for by name is never replaced by another; and there is no tier without walls.
+Invariants: a tier counts as working when a cell has run in it and found itself isolated; a tier
+that was asked for by name is never replaced by another; and there is no tier without isolation.
 """
 
 import asyncio
@@ -181,7 +181,7 @@ async def _probe(sandbox: Startable, settings: SandboxSettings) -> None:
             f" {settings.limits.memory_mib} may be too little for it"
         )
     if (result.status, result.output) != (CellStatus.OK, CLOSED):
-        raise SandboxFailed(f"its walls have holes: {result.status} {result.output[-200:]}")
+        raise SandboxFailed(f"it is not isolated: {result.status} {result.output[-200:]}")
 
 
 def _probe_of(sandbox: ProcessSandbox, settings: SandboxSettings) -> str:

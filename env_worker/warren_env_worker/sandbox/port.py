@@ -14,7 +14,7 @@ class Sandbox(Protocol):
 
     @property
     def tier(self) -> str:
-        """Which kind of walls it has."""
+        """Which kind of isolation it has."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from warren_gateway.api.authorization import admitted, served
-from warren_gateway.api.dialects import told
+from warren_gateway.api.dialects import error_body
 from warren_gateway.api.http_server import Runner
 from warren_gateway.api.openapi import encoded
 from warren_gateway.api.problems import answering_problems
@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 
 
 def build_app(services: Services) -> web.Application:
-    app = web.Application(middlewares=[answering_problems(told)], client_max_size=MAX_BODY_BYTES)
+    app = web.Application(
+        middlewares=[answering_problems(error_body)], client_max_size=MAX_BODY_BYTES
+    )
     for route in ROUTES:
         app.router.add_route(route.method, _pattern(route.path), partial(_serve, route, services))
     app.router.add_route("GET", "/openapi.json", _serve_document)

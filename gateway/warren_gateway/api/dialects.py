@@ -9,7 +9,7 @@ from warren_schemas.openai import OpenAIError
 from warren_schemas.tinker.answers import Detail
 
 
-def told(path: str, status: int, problem: Problem) -> tuple[int, BaseModel]:
+def error_body(path: str, status: int, problem: Problem) -> tuple[int, BaseModel]:
     """Status and body, as the clients of this path read errors."""
     if speaks_openai(path):
         return as_openai(status, problem)

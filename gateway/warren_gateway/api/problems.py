@@ -34,9 +34,9 @@ from warren_gateway.datasets.problems import (
 )
 from warren_gateway.inference.names import NoSuchName
 from warren_gateway.inference.pinning import CannotServe
-from warren_gateway.models.refusals import MODEL_PROBLEMS, of_models
 from warren_gateway.runs.refusals import RUN_PROBLEMS, of_runs
 from warren_gateway.store.store import StoreUnavailable
+from warren_gateway.trainable.refusals import MODEL_PROBLEMS, of_models
 from warren_schemas.http import Problem
 from warren_schemas.ids import new_id
 

@@ -20,7 +20,6 @@ from warren_gateway.inference.names import ServedNames
 from warren_gateway.inference.sampler_requests import SamplerRequests
 from warren_gateway.inference.served import Served
 from warren_gateway.metrics.reports import Reports
-from warren_gateway.models.service import Models
 from warren_gateway.probe import Probe
 from warren_gateway.recordings.stored import Recordings
 from warren_gateway.registry import Registry
@@ -31,6 +30,7 @@ from warren_gateway.runs.sharing import Sharing
 from warren_gateway.scheduling.draining import Draining
 from warren_gateway.timings import StreamTimings
 from warren_gateway.tinker.services import Tinker
+from warren_gateway.trainable.service import Models
 from warren_gateway.usage.limits import UserLimits
 from warren_gateway.usage.service import UsageReports
 

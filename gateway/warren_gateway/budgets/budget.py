@@ -75,7 +75,7 @@ class Budget:
         if has + n > self._per_owner:
             self._refused[owner] += 1
             raise OverBudget(
-                f"You have {has} {self._what}, ask for {asks}, and may have {self._per_owner}"
+                f"You have {has} {self._what} and request {asks}; the limit is {self._per_owner}"
             )
         if self._n_held + n > self._total:
             self._refused[owner] += 1

@@ -48,7 +48,7 @@ def absorb_answer(state: CoordinatorState, result: OpResult) -> None:
             return
         checkpointing.note_saved(state, answer)
         if state.is_clients:
-            ending.end(state, failed(answers.note(state, answer)))
+            ending.end(state, failed(answers.note_answer(state, answer)))
             continue
         steps.note_answer(state, answer)
         if isinstance(answer.outcome, OpFailed):

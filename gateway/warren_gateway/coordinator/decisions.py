@@ -83,7 +83,7 @@ def _go_on(state: CoordinatorState, alive: Alive) -> End | None:
 
 def _look_at_workers(state: CoordinatorState, alive: Alive) -> None:
     """Say what the run waits for, and give its trainer back where that is of no use to it."""
-    loading.note(state, alive(WorkerRole.TRAINER))
+    loading.note_loading(state, alive(WorkerRole.TRAINER))
     waiting.report(state, alive)
     idle_trainer.release_if_idle(state)
     moving.move_if_drained(state, alive, is_still=stopping.is_still(state))

@@ -36,7 +36,7 @@ from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.control import RunChanged
-from warren_schemas.events import LogPart
+from warren_schemas.events import LogComponent
 from warren_schemas.ids import RunId, new_id
 from warren_schemas.text.explain import explain
 
@@ -127,7 +127,7 @@ class Coordinators:
     async def run(self) -> None:
         """Take up what nobody drives, now and whenever it comes; never returns."""
         is_alone = self._store.is_private
-        logs = sending_run_logs(self._broker, LogPart.COORDINATOR, self._gateway)
+        logs = sending_run_logs(self._broker, LogComponent.COORDINATOR, self._gateway)
         try:
             async with logs, asyncio.TaskGroup() as tasks:
                 while True:

@@ -15,8 +15,8 @@ from warren_broker.errors import BrokerUnavailable
 from warren_broker.inbox import Inbox, follow
 from warren_broker.port import Broker
 from warren_broker.topology import Stream
+from warren_gateway.following.encoded_events import EncodedEvents, encoded
 from warren_gateway.following.shared_reader import PREFETCH, SharedReader
-from warren_gateway.following.told import Told, told
 from warren_schemas.events import RunEvent
 
 KEPT_BYTES = 256 * 1024
@@ -45,7 +45,9 @@ class Followers:
         return len(self._readers)
 
     @asynccontextmanager
-    async def follow(self, stream: Stream, start: int) -> AsyncGenerator[AsyncIterator[Told]]:
+    async def follow(
+        self, stream: Stream, start: int
+    ) -> AsyncGenerator[AsyncIterator[EncodedEvents]]:
         """The messages from offset `start` on; the iteration ends when the stream is deleted.
 
         Raises `BrokerError`, as does the iteration.
@@ -76,7 +78,7 @@ class Followers:
 
     async def _messages(
         self, stream: Stream, reader: SharedReader, offset: int
-    ) -> AsyncGenerator[Told]:
+    ) -> AsyncGenerator[EncodedEvents]:
         while True:
             if offset < (covered_from := reader.covered_from):
                 missed, offset = await self._missed(stream, offset, covered_from)
@@ -91,9 +93,11 @@ class Followers:
             else:
                 await reader.more()
 
-    async def _missed(self, stream: Stream, start: int, end: int) -> tuple[list[Told], int]:
+    async def _missed(
+        self, stream: Stream, start: int, end: int
+    ) -> tuple[list[EncodedEvents], int]:
         """A part of what lies between these offsets, and where it ends."""
-        part: list[Told] = []
+        part: list[EncodedEvents] = []
         size_bytes = 0
         reading = follow(
             self._broker, stream, RunEvent, start=start or "first", prefetch=PREFETCH, aside=True
@@ -107,7 +111,7 @@ class Followers:
                 size_bytes += message.size_bytes
         return part, part[-1].offset + 1
 
-    async def _next(self, inbox: Inbox[RunEvent]) -> Told | None:
+    async def _next(self, inbox: Inbox[RunEvent]) -> EncodedEvents | None:
         """None when the stream is deleted. Raises `BrokerUnavailable` when nothing comes."""
         try:
             async with asyncio.timeout(self._answer_s):
@@ -120,4 +124,4 @@ class Followers:
             return None
         for claim in claims:
             claim.done()
-        return told(claims)
+        return encoded(claims)

@@ -17,7 +17,7 @@ from warren_broker.errors import BrokerError, BrokerUnavailable
 from warren_broker.inbox import follow
 from warren_broker.port import Broker
 from warren_broker.topology import Stream
-from warren_gateway.following.told import Told, told
+from warren_gateway.following.encoded_events import EncodedEvents, encoded
 from warren_schemas.events import RunEvent
 
 PREFETCH = 8
@@ -30,7 +30,7 @@ class SharedReader:
         self._broker = broker
         self._stream = stream
         self._kept_bytes = kept_bytes
-        self._kept: deque[Told] = deque()
+        self._kept: deque[EncodedEvents] = deque()
         self._n_bytes = 0
         self.covered_from = start
         """Every message from this offset on that was read is kept."""
@@ -59,7 +59,7 @@ class SharedReader:
             self.covered_from = offset
             self._reading = self._begin(offset)
 
-    def find(self, offset: int) -> Told | None:
+    def find(self, offset: int) -> EncodedEvents | None:
         """The first message that is kept at this offset or behind it."""
         return next((message for message in self._kept if message.offset >= offset), None)
 
@@ -103,14 +103,14 @@ class SharedReader:
             self._opened.set()
             await self._wanted.wait()
             async for claims in inbox:
-                self._keep(told(claims))
+                self._keep(encoded(claims))
                 for claim in claims:
                     claim.done()
                 self._wanted.clear()
                 self._announce()
                 await self._wanted.wait()
 
-    def _keep(self, message: Told) -> None:
+    def _keep(self, message: EncodedEvents) -> None:
         self._kept.append(message)
         self._n_bytes += message.size_bytes
         while self._n_bytes > self._kept_bytes and len(self._kept) > 1:

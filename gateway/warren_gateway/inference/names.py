@@ -31,7 +31,7 @@ from warren_gateway.base_models.stored import exact_name
 from warren_gateway.inference.pinning import NEWEST, CannotServe, Pinned, after_step, of_checkpoint
 from warren_gateway.runs.kept_versions import KEPT_S
 from warren_gateway.runs.owned import NoSuchRun, owned_run, read_by, readable_run
-from warren_gateway.runs.steering import told
+from warren_gateway.runs.steering import post_run_changed
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow
 from warren_schemas.events import RunState
@@ -207,7 +207,7 @@ def _retire(session: Session, row: ServedRow) -> None:
     session.exec(delete(ServedRow).where(*older, col(ServedRow.until_s) < row.until_s - KEPT_S))
     session.flush()
     if row.run_id is not None:
-        told(session, session.get_one(Run, row.run_id))
+        post_run_changed(session, session.get_one(Run, row.run_id))
 
 
 def _insert(session: Session, owner: str, name: str, target: _Target) -> ServedRow:
@@ -227,7 +227,7 @@ def _insert(session: Session, owner: str, name: str, target: _Target) -> ServedR
     session.flush()
     if run is not None and pinned.url is not None and not RunState(run.state).is_final:
         run.limits_number += 1
-        session.add(told(session, run))
+        session.add(post_run_changed(session, run))
     return row
 
 

@@ -22,12 +22,12 @@ from warren_gateway.base_models.stored import listed as listed_base_models
 from warren_gateway.base_models.stored import reference_of as base_reference_of
 from warren_gateway.inference.names import find_name, names_of
 from warren_gateway.inference.pinning import has_base, starts_with_adapter
-from warren_gateway.models.kept import is_kept
 from warren_gateway.registry import Registry
 from warren_gateway.runs.checkpoints import policies_of
 from warren_gateway.runs.owned import read_by, readable_run
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import AdapterRow, Model, Run, ServedRow, SnapshotRow
+from warren_gateway.trainable.saved import is_kept
 from warren_schemas.base_models.names import is_reference, is_uploaded
 from warren_schemas.config.numbers import is_dataset_reference
 from warren_schemas.control import WorkerRole

@@ -1,4 +1,4 @@
-"""What a key's owner may do with an env worker of his own.
+"""What a key's owner may do with an env worker of their own.
 
     consume     his own `interact` and `compare` queues, this worker's own homes, the ends of his own runs
     publish     what follows from an episode that he was shown (see `issued`), where it belongs: to
@@ -51,7 +51,7 @@ from warren_schemas.control import (
 )
 from warren_schemas.envelope import Item
 from warren_schemas.episode import EpisodeEnded, Generate
-from warren_schemas.events import LogPart, RunLogged
+from warren_schemas.events import LogComponent, RunLogged
 from warren_schemas.group_scoring import GroupScored, ScoreGroup
 from warren_schemas.ids import RunId
 
@@ -213,9 +213,9 @@ class OwnerGrants:
 
     async def _check_log(self, address: Address, item: RunLogged) -> None:
         run = item.envelope.run or ""
-        said = address, item.part, item.worker
-        if said != (run_log(run), LogPart.ENV_WORKER, self._worker):
-            raise NotAllowed(f"{self._worker} may not speak for {item.worker}, {item.part}")
+        said = address, item.component, item.worker
+        if said != (run_log(run), LogComponent.ENV_WORKER, self._worker):
+            raise NotAllowed(f"{self._worker} may not speak for {item.worker}, {item.component}")
         try:
             is_mine = run in await self._owned_runs([run])
         except StoreUnavailable as error:

@@ -22,9 +22,9 @@ from warren_gateway.runs.newer_versions import readable_config
 from warren_gateway.runs.steering import (
     WrongState,
     locked,
+    post_run_changed,
     require_going,
     require_not_cancelled,
-    told,
 )
 from warren_gateway.runs.submitting import require_allowed
 from warren_gateway.stop_request import StopRequest
@@ -84,7 +84,7 @@ def change(viewer: Viewer, run: str, body: SetRun, session: Session) -> Run:
         row.on_disconnect, row.client_lease_s, row.client_until_s = body.on_disconnect, None, None
     if body.limits:
         _set_limits(session, viewer, row, body.limits)
-    return told(session, row)
+    return post_run_changed(session, row)
 
 
 def _set_limits(

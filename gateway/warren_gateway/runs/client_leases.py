@@ -16,7 +16,7 @@ from functools import partial
 from sqlmodel import Session, col, or_, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.runs.steering import WrongState, locked, require_going, told
+from warren_gateway.runs.steering import WrongState, locked, post_run_changed, require_going
 from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import Relay
@@ -94,5 +94,5 @@ def end_lapsed(session: Session, attended_s: float) -> Sequence[str]:
     for row in rows:
         row.stop_request = StopRequest.CLIENT_GONE
         row.is_cancel_requested = row.state == RunState.QUEUED  # it has nothing to save
-        told(session, row)
+        post_run_changed(session, row)
     return [row.id for row in rows]

@@ -49,7 +49,7 @@ def cancel(viewer: Viewer, run: str, save: bool, session: Session) -> Run:
         row.is_cancel_requested = True
     elif not _is_being_cancelled(row):
         row.stop_request = StopRequest.SAVE_AND_CANCEL
-    return told(session, row)
+    return post_run_changed(session, row)
 
 
 def finish(viewer: Viewer, run: str, session: Session) -> Run:
@@ -67,7 +67,7 @@ def finish(viewer: Viewer, run: str, session: Session) -> Run:
         raise WrongState(why, f"`warren runs resume {run}` first, or `warren runs cancel {run}`.")
     if row.state != RunState.FINISHING:  # which is doing so by itself
         row.stop_request = StopRequest.FINISH
-    return told(session, row)
+    return post_run_changed(session, row)
 
 
 def pause(viewer: Viewer, run: str, session: Session) -> Run:
@@ -79,7 +79,7 @@ def pause(viewer: Viewer, run: str, session: Session) -> Run:
         why = f"Run {run} is finishing"
         raise WrongState(why, f"Wait for its end, or `warren runs cancel {run}`.")
     row.stop_request = StopRequest.PAUSE
-    return told(session, row)
+    return post_run_changed(session, row)
 
 
 def resume(viewer: Viewer, run: str, limits: OwnerLimits, session: Session) -> Run:
@@ -94,7 +94,7 @@ def resume(viewer: Viewer, run: str, limits: OwnerLimits, session: Session) -> R
     row.stop_request = None
     if row.client_lease_s is not None:
         row.client_until_s = store_time_s(session) + row.client_lease_s
-    return told(session, row)
+    return post_run_changed(session, row)
 
 
 def locked(session: Session, viewer: Viewer, run: str) -> Run:
@@ -125,7 +125,7 @@ def _is_being_cancelled(row: Run) -> bool:
     )
 
 
-def told(session: Session, row: Run) -> Run:
+def post_run_changed(session: Session, row: Run) -> Run:
     """The row, of whose change the gateway hears that drives the run."""
     changed = RunChanged(envelope=Envelope(run=RunId(row.id)), changed_run=RunId(row.id))
     post(session, RUN_CHANGES, changed)

@@ -1,5 +1,5 @@
-"""Statements of the transactions that each op of a client goes through: they are made once, for to make one costs ten
-times what it takes to run it.
+"""Statements of the transactions that each op of a client goes through: they are built once, since building one costs
+ten times running it.
 
 They are of tables and not of classes, and run on a session's connection: what the session has loaded is not brought up to
 date by them, and what was changed in it is not written before them. Names that begin with `its_` tell which row is meant;

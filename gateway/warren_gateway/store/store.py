@@ -1,4 +1,4 @@
-"""The store's door: transactions in threads, so that the event loop stays free.
+"""Access to the store: transactions in threads, so that the event loop stays free.
 
 SQLite (in WAL mode) has one thread and so one writer, and what waits for it is committed together. What only reads has
 threads of its own there and waits for no disk: it sees all that was committed before it began, and what is under way it

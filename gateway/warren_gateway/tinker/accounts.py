@@ -12,7 +12,6 @@ from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, func, select
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.models.kept import is_kept
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import (
     AuditRow,
@@ -25,6 +24,7 @@ from warren_gateway.store.tables import (
     UsageRow,
 )
 from warren_gateway.tinker.paths import keys_of, name_of, session_of
+from warren_gateway.trainable.saved import is_kept
 from warren_gateway.usage.counting import DAY_S
 from warren_gateway.usage.sampled import count_uncounted
 from warren_schemas.events import RunState

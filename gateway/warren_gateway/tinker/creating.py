@@ -5,11 +5,11 @@ Invariant: the same name is the same model, however often it is asked for.
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.base_models.problems import UnusableBaseModel
-from warren_gateway.models.service import Models
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.store.tables import TinkerSession
-from warren_gateway.tinker.paths import KeptPath, key_of, model_name
+from warren_gateway.tinker.paths import SavedWeightsPath, key_of, model_name
 from warren_gateway.tinker.runs import Trained
+from warren_gateway.trainable.service import Models
 from warren_schemas.config import FullUpdate, LoraUpdate, Update
 from warren_schemas.http.trainable import BeginFrom, CreateModel
 from warren_schemas.tinker.answers import WeightsInfo
@@ -58,7 +58,7 @@ async def created_from(
     session: TinkerSession,
     asked: LoadNew,
     source: Trained,
-    path: KeptPath,
+    path: SavedWeightsPath,
 ) -> str:
     """Like the model that the checkpoint is of. Raises `CantCreate`, and what `Models.create` raises."""
     _require_adamw(asked.optimizer_config)

@@ -14,11 +14,11 @@ from sqlmodel import Session, col, delete
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import may_read
-from warren_gateway.models.kept import find_kept
-from warren_gateway.models.problems import NoSuchKept
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, Run, TinkerDownload, User
-from warren_schemas.http.trainable import KeptAsked
+from warren_gateway.trainable.problems import NoSuchSavedWeights
+from warren_gateway.trainable.saved import find_saved
+from warren_schemas.http.trainable import SavedName
 from warren_schemas.ids import ModelId
 
 LIFETIME_S = 3600.0
@@ -35,11 +35,11 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFolder:
+class SavedWeightsFolder:
     """Where the files are of what is kept of a model."""
 
     model: ModelId
-    asked: KeptAsked
+    asked: SavedName
     folder: str
 
 
@@ -48,7 +48,7 @@ class Downloads:
         self._store = store
 
     async def grant(
-        self, owner: str, *, kept: KeptFolder | None = None, session_id: str | None = None
+        self, owner: str, *, kept: SavedWeightsFolder | None = None, session_id: str | None = None
     ) -> Grant:
         """For the folder of a checkpoint, or a session's timeline. Raises `StoreUnavailable`."""
         token, expires_s = secrets.token_urlsafe(32), time.time() + LIFETIME_S
@@ -94,7 +94,7 @@ def _may_read(session: Session, viewer: Viewer, row: TinkerDownload) -> bool:
     if model is None or not may_read(session, viewer, session.get_one(Run, model.run_id)):
         return False
     try:
-        kept = find_kept(session, model, KeptAsked.model_validate(row.kept))
-    except NoSuchKept:
+        kept = find_saved(session, model, SavedName.model_validate(row.kept))
+    except NoSuchSavedWeights:
         return False
     return kept.url == row.folder

@@ -24,7 +24,7 @@ class InvalidPath(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPath:
+class SavedWeightsPath:
     """What is kept of a model."""
 
     model: str
@@ -40,7 +40,7 @@ class KeptPath:
         return f"{self.kind}/{self.name}"
 
     @classmethod
-    def parse(cls, text: str) -> "KeptPath":
+    def parse(cls, text: str) -> "SavedWeightsPath":
         """Raises `InvalidPath`."""
         match = _PATH.fullmatch(text)
         if match is None:
@@ -58,7 +58,9 @@ class KeptPath:
             raise InvalidPath(f"{self.name}: names for samplers can't begin with {_EXTERNAL}")
 
     @classmethod
-    def of(cls, model: str, kind: Literal["checkpoint", "snapshot"], stored: str) -> "KeptPath":
+    def of(
+        cls, model: str, kind: Literal["checkpoint", "snapshot"], stored: str
+    ) -> "SavedWeightsPath":
         """The opposite of `stored`."""
         if kind == "checkpoint":
             return cls(model, "weights", stored)

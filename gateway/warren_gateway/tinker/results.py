@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from warren_gateway.models.outcomes import Done
 from warren_gateway.tinker.wire import messages
+from warren_gateway.trainable.outcomes import Done
 from warren_schemas.base import Frozen
 from warren_schemas.tinker.answers import (
     ExternalSaved,

@@ -16,13 +16,13 @@ from sqlmodel import Session, col, func, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import EVERYBODY, may_read
-from warren_gateway.models.submitting import touch
 from warren_gateway.runs.owned import read_by
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Model, RequestRow, Run, ShareRow, TinkerSession
-from warren_gateway.tinker.listed_kept import ListedKept, newest_kept
+from warren_gateway.tinker.listed_weights import SavedWeightsListing, newest_kept
 from warren_gateway.tinker.paths import key_of, keys_of, name_of, session_of
 from warren_gateway.tinker.tracing import Span
+from warren_gateway.trainable.submitting import touch
 from warren_schemas.events import RunState
 from warren_schemas.ids import ModelId
 from warren_schemas.training import ModelSpec
@@ -82,7 +82,7 @@ class TrainedModels:
 
     async def listed_kept(
         self, viewer: Viewer, scope: Scope, limit: int, offset: int
-    ) -> tuple[list[ListedKept], int]:
+    ) -> tuple[list[SavedWeightsListing], int]:
         """What is kept of all of them, newest first, and how many there are."""
         is_seen = _is_listed(viewer, scope)
         return await self._store.read(partial(newest_kept, is_seen, limit, offset))

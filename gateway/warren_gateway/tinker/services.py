@@ -8,8 +8,6 @@ from typing import ParamSpec, TypeVar
 
 from warren_gateway.budgets.pool import Budgets
 from warren_gateway.inference.sampler_requests import SamplerRequests
-from warren_gateway.models.copies import Copies
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.registry import Registry
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
@@ -24,6 +22,8 @@ from warren_gateway.tinker.samples.rows import SampleRows
 from warren_gateway.tinker.sampling import about, question_of, told
 from warren_gateway.tinker.sessions import NoSuchSampler, TinkerSessions
 from warren_gateway.tinker.used_bases import was_used
+from warren_gateway.trainable.copies import Copies
+from warren_gateway.trainable.waiters import Waiters
 from warren_gateway.usage.limits import OwnerLimits
 from warren_schemas.control import Heartbeat, WorkerRole
 from warren_schemas.episode import PolicyRef

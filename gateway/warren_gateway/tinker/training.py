@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from warren_gateway.models.batches import MOST_TOKENS
 from warren_gateway.settings import StableReinforce
 from warren_gateway.tinker.tensors import CantTrain, decoded, n_columns, table
 from warren_gateway.tinker.wire import messages
+from warren_gateway.trainable.batches import MOST_TOKENS
 from warren_schemas.config import Loss
 from warren_schemas.http.trainable import MAX_DATA, Datum, ForwardAsked, ForwardBackwardAsked
 

@@ -1,4 +1,4 @@
-"""What an op minimizes: its loss, corrected for the sampler and held by entropy and reference."""
+"""What an op minimizes: its loss, corrected for the sampler, with an entropy bonus and a KL penalty."""
 
 from dataclasses import dataclass
 

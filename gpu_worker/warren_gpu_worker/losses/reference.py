@@ -1,4 +1,4 @@
-"""How far the policy is from a reference, and what that costs.
+"""The KL penalty against the reference policy.
 
 Invariant: a sequence's penalty depends on its own tokens alone, so any split into micro-batches
 gives the same gradient.

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from warren_schemas.fields.arrays import Rules, array_fields
 from warren_schemas.fields.growing_lists import GrowsInMessages, growing_fields
+from warren_schemas.fields.non_defaults import default_values, unique_defaults
 from warren_schemas.fields.one_span import SpanField, one_span_fields
-from warren_schemas.fields.told import default_values, unique_defaults
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Apart:
     models: list[tuple[str, dict[str, object]]]
 
     def without_defaults(self, model: BaseModel) -> dict[str, Any]:
-        """The fields of a model that are not at their defaults, as far as that is told at a look (see `told`)."""
+        """The fields of a model that are not at their defaults, as far as that is told at a look (see `non_defaults`)."""
         fields = dict(model.__dict__)
         for name, default in self.defaults:
             if fields[name] is default:

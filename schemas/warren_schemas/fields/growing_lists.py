@@ -29,7 +29,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from warren_schemas.fields.message_texts import TEXTS, text_at
-from warren_schemas.fields.told import told
+from warren_schemas.fields.non_defaults import non_defaults
 
 MAX_REMEMBERED = 2048
 MAX_REMEMBERED_BYTES = 32 * 1024 * 1024
@@ -154,7 +154,7 @@ def joined(first: bytes, second: bytes) -> bytes:
 
 
 def _json(entries: Entries) -> bytes:
-    return orjson.dumps(entries, default=told) if entries else _NONE
+    return orjson.dumps(entries, default=non_defaults) if entries else _NONE
 
 
 def _read(source: Any, texts: Sequence[bytes]) -> Entries:

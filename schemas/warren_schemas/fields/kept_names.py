@@ -14,6 +14,6 @@ def _not_automatic(name: str) -> str:
     return name
 
 
-KeptName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
-CheckpointName = Annotated[KeptName, AfterValidator(_not_automatic)]
+WeightsName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+CheckpointName = Annotated[WeightsName, AfterValidator(_not_automatic)]
 """Of one that its client saves: an automatic one of this name would take its place."""

@@ -16,7 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from warren_schemas.fields.message_texts import text_at
-from warren_schemas.fields.told import told
+from warren_schemas.fields.non_defaults import non_defaults
 
 MAX_REMEMBERED = 4096
 MAX_REMEMBERED_BYTES = 4096
@@ -45,7 +45,7 @@ def text_of(spec: BaseModel) -> bytes:
     found = _written.get(id(spec))
     if found is not None:
         return found[1]
-    text = orjson.dumps(spec, default=told)
+    text = orjson.dumps(spec, default=non_defaults)
     if len(text) <= MAX_REMEMBERED_BYTES:
         _written.learn(id(spec), (spec, text))
     return text

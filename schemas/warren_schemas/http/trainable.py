@@ -17,7 +17,7 @@ from warren_schemas.config import (
 from warren_schemas.config.numbers import BaseModelName
 from warren_schemas.events import RunState
 from warren_schemas.fields.arrays import Logprobs, Mask, TokenIds, Weights
-from warren_schemas.fields.kept_names import CheckpointName, KeptName
+from warren_schemas.fields.kept_names import CheckpointName, WeightsName
 from warren_schemas.http.runs import QueuePlace
 from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import OptimStep
@@ -163,7 +163,7 @@ class PublishAsked(Frozen):
     """Let samplers have the weights as they are."""
 
     kind: Literal["publish"] = "publish"
-    name: KeptName | None = None
+    name: WeightsName | None = None
     """A snapshot of this name stays; without one the newest 32 versions do."""
     ttl_s: PositiveFloat | None = None
     metadata: Metadata | None = None
@@ -285,16 +285,16 @@ class ModelSnapshot(Frozen):
     metadata: Metadata | None = None
 
 
-class KeptList(Frozen):
+class SavedWeights(Frozen):
     checkpoints: tuple[ModelCheckpoint, ...]
     snapshots: tuple[ModelSnapshot, ...]
 
 
-class KeptAsked(Frozen):
+class SavedName(Frozen):
     kind: Literal["checkpoint", "snapshot"] = "checkpoint"
-    name: KeptName
+    name: WeightsName
 
 
-class SetTtl(KeptAsked):
+class SetTtl(SavedName):
     ttl_s: PositiveFloat | None = None
     """From now; null keeps it."""

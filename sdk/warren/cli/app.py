@@ -12,6 +12,7 @@ from typing import cast
 from cyclopts import App, Group, Parameter
 
 from warren.cli.commands.runs.serve import serve
+from warren.cli.help_panels import Paragraphs
 from warren.cli.helptext import docstring, exported, module_docstring
 from warren.cli.plugins import GROUP, RUN_GROUP, plugins
 from warren.errors import ConfigurationError
@@ -40,6 +41,7 @@ def build() -> App:
         name="warren",
         help=_INTRODUCTION,
         help_format="plaintext",
+        help_formatter=Paragraphs(),
         version=_version,
         group_commands=_OPTIONS,
         version_flags=["--version", "-V"],

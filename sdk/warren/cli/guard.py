@@ -1,4 +1,4 @@
-"""The edge of the command: whatever goes wrong inside leaves as a sentence and an exit code.
+"""Turns every error of a command into a sentence and an exit code.
 
 Invariant: no traceback reaches a user, unless WARREN_DEBUG=1 asks for it.
 """

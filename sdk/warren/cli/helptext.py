@@ -8,13 +8,15 @@ from pathlib import Path
 
 
 def docstring(target: str) -> str | None:
-    """The docstring of `package.module:function`; None where it can't be found."""
+    """The docstring of `package.module:function`, also of one that is imported there; None where it can't be found."""
     module, _, name = target.partition(":")
     if (tree := _tree(module)) is None:
         return None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             return _prose(ast.get_docstring(node) or "")
+        if isinstance(node, ast.ImportFrom) and name in (a.asname or a.name for a in node.names):
+            return docstring(f"{node.module}:{name}")
     return None
 
 

@@ -1,1 +1,1 @@
-"""Evaluations as jobs: what is evaluated, its results, and comparisons of several."""
+"""Evaluations as runs: what is evaluated, its results, and comparisons of several."""

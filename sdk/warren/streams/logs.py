@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from warren.connection.transport import Transport
 from warren.errors import GatewayBusy, GatewayError, GatewayUnreachable
 from warren_schemas.base import Frozen
-from warren_schemas.events import LogLevel, LogPart, RunLogged
+from warren_schemas.events import LogComponent, LogLevel, RunLogged
 from warren_schemas.http import LogView
 from warren_schemas.ids import RunId
 
@@ -27,7 +27,7 @@ class LogEntry(Frozen):
 
     at_s: float
     """Unix time."""
-    part: LogPart
+    component: LogComponent
     worker: str
     level: LogLevel
     text: str
@@ -111,7 +111,7 @@ class LogReader:
                 self._read[logged.source] = line.number
                 yield LogEntry(
                     at_s=line.at_s,
-                    part=logged.part,
+                    component=logged.component,
                     worker=logged.worker,
                     level=line.level,
                     text=line.text,
@@ -124,7 +124,7 @@ class LogReader:
             self._read[logged.source] = until
             yield LogEntry(
                 at_s=self._said_s or time.time(),
-                part=logged.part,
+                component=logged.component,
                 worker=logged.worker,
                 level=LogLevel.WARNING,
                 text=f"{n_missing} lines were left out",

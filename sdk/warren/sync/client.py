@@ -8,8 +8,8 @@ from warren import client as asynchronous
 from warren.configs import ConfigLike
 from warren.connection.loop_thread import LoopThread
 from warren.episodes.taking import TaskT
-from warren.jobs.sweeps.grid import Grid
 from warren.run import Run as AsyncRun
+from warren.run_configs.sweeps.grid import Grid
 from warren.settings import Settings
 from warren.streams.recording import Beginning
 from warren.sync.access import Access

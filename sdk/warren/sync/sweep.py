@@ -1,8 +1,8 @@
 """The handle of a sweep, without `await`."""
 
 from warren.connection.loop_thread import LoopThread
-from warren.jobs.sweeps.comparing import RunComparison
-from warren.jobs.sweeps.handle import Sweep as AsyncSweep
+from warren.run_configs.sweeps.comparing import RunComparison
+from warren.run_configs.sweeps.handle import Sweep as AsyncSweep
 from warren.sync.run import Run
 
 

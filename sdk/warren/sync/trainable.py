@@ -15,7 +15,7 @@ from warren_schemas.http import (
     FuturePending,
     TrainableView,
 )
-from warren_schemas.http.trainable import KeptList
+from warren_schemas.http.trainable import SavedWeights
 from warren_schemas.ids import ModelId
 from warren_schemas.openai.generate import GenerateResponse, SamplingParams
 
@@ -158,19 +158,19 @@ class TrainableModel:
         """Answers to a prompt, as tokens with their logprobs."""
         return self._thread.call(self._model.sample(prompt_ids, sampling, policy=policy))
 
-    def kept(self) -> KeptList:
+    def kept(self) -> SavedWeights:
         """Checkpoints and snapshots."""
         return self._thread.call(self._model.kept())
 
-    def delete_checkpoint(self, name: str) -> KeptList:
+    def delete_checkpoint(self, name: str) -> SavedWeights:
         """What is left."""
         return self._thread.call(self._model.delete_checkpoint(name))
 
-    def delete_snapshot(self, name: str) -> KeptList:
+    def delete_snapshot(self, name: str) -> SavedWeights:
         """What is left."""
         return self._thread.call(self._model.delete_snapshot(name))
 
-    def set_ttl(self, name: str, ttl_s: float | None, *, is_snapshot: bool = False) -> KeptList:
+    def set_ttl(self, name: str, ttl_s: float | None, *, is_snapshot: bool = False) -> SavedWeights:
         """Delete a checkpoint or a snapshot after so long from now; None keeps it."""
         return self._thread.call(self._model.set_ttl(name, ttl_s, is_snapshot=is_snapshot))
 

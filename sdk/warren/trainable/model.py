@@ -31,10 +31,10 @@ from warren_schemas.http.trainable import (
     ForwardAsked,
     ForwardBackwardAsked,
     FutureView,
-    KeptAsked,
-    KeptList,
     LoadStateAsked,
     PublishAsked,
+    SavedName,
+    SavedWeights,
     SaveStateAsked,
     SetTtl,
     SkipAsked,
@@ -206,27 +206,27 @@ class TrainableModel:
         return await self._transport.post("/inference/v1/generate", GenerateResponse, request)
 
     @pending
-    async def kept(self) -> KeptList:
+    async def kept(self) -> SavedWeights:
         """Checkpoints and snapshots."""
-        return await self._transport.get(f"{self._path()}/kept", KeptList)
+        return await self._transport.get(f"{self._path()}/kept", SavedWeights)
 
     @pending
-    async def delete_checkpoint(self, name: str) -> KeptList:
+    async def delete_checkpoint(self, name: str) -> SavedWeights:
         """What is left. Raises `NotFound`."""
-        return await self._delete(KeptAsked(kind="checkpoint", name=name))
+        return await self._delete(SavedName(kind="checkpoint", name=name))
 
     @pending
-    async def delete_snapshot(self, name: str) -> KeptList:
+    async def delete_snapshot(self, name: str) -> SavedWeights:
         """What is left. Raises `NotFound`."""
-        return await self._delete(KeptAsked(kind="snapshot", name=name))
+        return await self._delete(SavedName(kind="snapshot", name=name))
 
     @pending
     async def set_ttl(
         self, name: str, ttl_s: float | None, *, is_snapshot: bool = False
-    ) -> KeptList:
+    ) -> SavedWeights:
         """Delete a checkpoint or a snapshot after so long from now; None keeps it. Raises `NotFound`."""
         asked = SetTtl(kind="snapshot" if is_snapshot else "checkpoint", name=name, ttl_s=ttl_s)
-        return await self._transport.post(f"{self._path()}/kept/ttl", KeptList, asked)
+        return await self._transport.post(f"{self._path()}/kept/ttl", SavedWeights, asked)
 
     @pending
     async def close(self) -> TrainableView:
@@ -282,8 +282,8 @@ class TrainableModel:
         ask = partial(self._transport.post, f"{self._path()}/ops", FutureView, body)
         return await with_retries(ask)
 
-    async def _delete(self, asked: KeptAsked) -> KeptList:
-        return await self._transport.post(f"{self._path()}/kept/delete", KeptList, asked)
+    async def _delete(self, asked: SavedName) -> SavedWeights:
+        return await self._transport.post(f"{self._path()}/kept/delete", SavedWeights, asked)
 
     def _policy_name(self, policy: FutureDone | str | None) -> str:
         if policy is None:

@@ -18,7 +18,7 @@ from warren_env_worker.output.lines import MAX_LINE_BYTES
 from warren_env_worker.output.log import log_path
 from warren_env_worker.run_notices import RunNotices
 from warren_schemas.codec.wire import encode
-from warren_schemas.events import LogPart, RunLogged
+from warren_schemas.events import LogComponent, RunLogged
 from warren_schemas.ids import GroupId, RunId, new_message_id
 
 __all__ = ["broker"]
@@ -76,7 +76,7 @@ async def test_what_an_episode_prints_goes_to_the_log_of_its_run_and_no_other(
 ) -> None:
     runs = RunId("run_1"), RunId("run_2")
     await broker.declare(*map(run_log, runs))
-    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+    async with sending_run_logs(broker, LogComponent.ENV_WORKER, "env_1"):
         notices = RunNotices()
         for number, run in enumerate(runs, start=1):
             notices.begins(start(run=run, of=spec(group=GroupId(f"group_{number}"))))
@@ -93,7 +93,7 @@ async def test_a_runs_own_secrets_are_cut_out_of_what_it_is_told(
     monkeypatch.setenv("WARREN_SECRET_TOKEN", "hush-hush-1234")
     run = RunId("run_1")
     await broker.declare(run_log(run))
-    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+    async with sending_run_logs(broker, LogComponent.ENV_WORKER, "env_1"):
         notices = RunNotices()
         notices.begins(start(run=run))
         async with hosting("Blabber", log_dir=tmp_path, make_hearing=notices.hear) as host:
@@ -108,7 +108,7 @@ async def test_a_runs_own_secrets_are_cut_out_of_what_it_is_told(
 async def test_a_line_that_was_cut_cannot_be_continued_in_another_runs_log(broker: Broker) -> None:
     runs = RunId("run_1"), RunId("run_2")
     await broker.declare(*map(run_log, runs))
-    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+    async with sending_run_logs(broker, LogComponent.ENV_WORKER, "env_1"):
         notices = RunNotices()
         for number, run in enumerate(runs, start=1):
             notices.begins(start(run=run, of=spec(group=GroupId(f"group_{number}"))))

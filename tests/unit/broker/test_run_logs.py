@@ -11,7 +11,7 @@ from warren_broker.run_logs.lines import BURST, LINES_PER_S, MAX_WAITING, RunLin
 from warren_broker.run_logs.run_logger import RunLogger
 from warren_broker.run_logs.sending import sending_run_logs
 from warren_broker.topology import run_log
-from warren_schemas.events import MAX_LOG_CHARS, LogLevel, LogPart, RunLogged
+from warren_schemas.events import MAX_LOG_CHARS, LogComponent, LogLevel, RunLogged
 from warren_schemas.ids import RunId
 
 RUN, OTHER = RunId("run_1"), RunId("run_2")
@@ -64,7 +64,7 @@ async def heard(broker: Broker, run: RunId, until: int) -> Sequence[RunLogged]:
 
 async def test_each_run_gets_its_own_lines(broker: Broker) -> None:
     await broker.declare(run_log(RUN), run_log(OTHER))
-    async with sending_run_logs(broker, LogPart.TRAINER, "trainer_1"):
+    async with sending_run_logs(broker, LogComponent.TRAINER, "trainer_1"):
         log.info(RUN, "ours")
         log.warning(OTHER, "theirs")
         log.info(None, "nobody's")
@@ -73,13 +73,13 @@ async def test_each_run_gets_its_own_lines(broker: Broker) -> None:
     said = [(line.level, line.text) for item in ours for line in item.lines]
     assert said == [(LogLevel.INFO, "ours"), (LogLevel.ERROR, "from a thread")]
     assert [line.text for item in theirs for line in item.lines] == ["theirs"]
-    assert {(item.part, item.worker) for item in ours} == {(LogPart.TRAINER, "trainer_1")}
+    assert {(item.component, item.worker) for item in ours} == {(LogComponent.TRAINER, "trainer_1")}
     log.info(RUN, "said outside of any part, which harms nobody")
 
 
 async def test_how_many_lines_are_missing_is_told_without_another_line(broker: Broker) -> None:
     await broker.declare(run_log(RUN))
-    async with sending_run_logs(broker, LogPart.ENV_WORKER, "env_1"):
+    async with sending_run_logs(broker, LogComponent.ENV_WORKER, "env_1"):
         for number in range(1000):
             log.info(RUN, str(number))
         items = await heard(broker, RUN, 1000)
@@ -88,7 +88,7 @@ async def test_how_many_lines_are_missing_is_told_without_another_line(broker: B
 
 async def test_a_log_that_is_gone_takes_nothing_from_others(broker: Broker) -> None:
     await broker.declare(run_log(RUN))
-    async with sending_run_logs(broker, LogPart.SAMPLER, "sampler_1"):
+    async with sending_run_logs(broker, LogComponent.SAMPLER, "sampler_1"):
         log.info(OTHER, "its log was deleted")
         log.info(RUN, "ours")
         items = await heard(broker, RUN, 1)

@@ -24,9 +24,11 @@ from warren_gateway.coordinator.state.client import Asked
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
 from warren_gateway.inference.names import point_name
 from warren_gateway.inference.pinning import CannotServe
-from warren_gateway.models.asking import Wanted, wanted
-from warren_gateway.models.creating import insert_model
-from warren_gateway.models.outcomes import (
+from warren_gateway.stop_request import StopRequest
+from warren_gateway.store.tables import Checkpoint, JobRow, MetricsRow, OpRow, OutboxRow, Run
+from warren_gateway.trainable.asking import Wanted, wanted
+from warren_gateway.trainable.creating import insert_model
+from warren_gateway.trainable.outcomes import (
     UNDELIVERED_S,
     Done,
     Failed,
@@ -35,12 +37,10 @@ from warren_gateway.models.outcomes import (
     delete_old,
     read,
 )
-from warren_gateway.models.owned import owned
-from warren_gateway.models.problems import ModelClosed
-from warren_gateway.models.submitting import insert_request
-from warren_gateway.models.viewing import shown
-from warren_gateway.stop_request import StopRequest
-from warren_gateway.store.tables import Checkpoint, JobRow, MetricsRow, OpRow, OutboxRow, Run
+from warren_gateway.trainable.owned import owned
+from warren_gateway.trainable.problems import ModelClosed
+from warren_gateway.trainable.submitting import insert_request
+from warren_gateway.trainable.viewing import shown
 from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss

@@ -65,36 +65,38 @@ def entered(world: World) -> list[tuple[RunState, str | None]]:
 
 def test_a_run_is_starting_while_its_base_model_is_loaded() -> None:
     world = waiting_world()
-    loading.note(world.state, [trainer("t0", offers=("other",)), trainer("t1", loading=("tiny",))])
-    loading.note(world.state, [trainer("t1", loading=("tiny",))])
+    loading.note_loading(
+        world.state, [trainer("t0", offers=("other",)), trainer("t1", loading=("tiny",))]
+    )
+    loading.note_loading(world.state, [trainer("t1", loading=("tiny",))])
     assert entered(world) == [(RunState.STARTING, "loading tiny on t1")]
     world.state.now_s += GAP_S  # t1 left, and has not come again yet
-    loading.note(world.state, [])
-    loading.note(world.state, [trainer("t2", offers=("tiny",))])
+    loading.note_loading(world.state, [])
+    loading.note_loading(world.state, [trainer("t2", offers=("tiny",))])
     assert len(entered(world)) == 1
 
 
 def test_a_run_whose_base_model_is_not_loaded_after_all_is_queued_again() -> None:
     world = waiting_world()
-    loading.note(world.state, [trainer("t1", loading=("tiny",))])
+    loading.note_loading(world.state, [trainer("t1", loading=("tiny",))])
     world.state.now_s += GAP_S + 1
-    loading.note(world.state, [trainer("t1", offers=("other",))])
+    loading.note_loading(world.state, [trainer("t1", offers=("other",))])
     assert entered(world)[1:] == [(RunState.QUEUED, "nobody loads tiny any more")]
-    loading.note(world.state, [trainer("t1", offers=("other",))])
+    loading.note_loading(world.state, [trainer("t1", offers=("other",))])
     assert len(entered(world)) == 2
 
 
 def test_another_gateway_that_takes_a_starting_run_over_waits_as_long() -> None:
     world = waiting_world()
     world.state.run_state = RunState.STARTING
-    loading.note(world.state, [])
+    loading.note_loading(world.state, [])
     world.state.now_s += GAP_S
-    loading.note(world.state, [])
+    loading.note_loading(world.state, [])
     assert entered(world) == []
 
 
 def test_what_is_loaded_besides_a_trainer_that_has_it_starts_nothing() -> None:
     world = waiting_world()
     has, loads = trainer("t1", offers=("tiny",)), trainer("t2", loading=("tiny",))
-    loading.note(world.state, [has, loads])
+    loading.note_loading(world.state, [has, loads])
     assert entered(world) == []

@@ -19,10 +19,10 @@ from warren_gateway.coordinator.lease import trainer_lease
 from warren_gateway.coordinator.mailbox import MOST_REQUESTS, Mailbox
 from warren_gateway.coordinator.state.client import Arrived
 from warren_gateway.coordinator.state.coordinator import CoordinatorState
-from warren_gateway.models.asking import Wanted, wanted
-from warren_gateway.models.creating import insert_model
-from warren_gateway.models.submitting import insert_request
 from warren_gateway.store.tables import OpRow
+from warren_gateway.trainable.asking import Wanted, wanted
+from warren_gateway.trainable.creating import insert_model
+from warren_gateway.trainable.submitting import insert_request
 from warren_gateway.usage.limits import DEFAULT_LIMITS
 from warren_schemas.codec.wire import decode
 from warren_schemas.config import PpoLoss

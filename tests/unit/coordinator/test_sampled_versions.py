@@ -12,9 +12,9 @@ from warren_gateway.coordinator.clients.sampled_versions import (
     sampled_versions,
 )
 from warren_gateway.coordinator.state.client import UNDELIVERED_S, Asked
-from warren_gateway.models.asking import Wanted
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.tables import Model, Run, SnapshotRow, TinkerSampler, TinkerSession
+from warren_gateway.trainable.asking import Wanted
 from warren_schemas.training import KEEP_POLICIES, PublishPolicy
 
 SESSION = "session_1"

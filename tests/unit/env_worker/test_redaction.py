@@ -12,7 +12,7 @@ from warren_env_worker.permissions.secrets import (
     Cleaner,
     for_run,
     remember,
-    told,
+    without_run_secrets,
     without_secrets,
 )
 
@@ -56,16 +56,19 @@ def test_no_secret_gets_through_in_whatever_pieces_it_comes(
 def test_a_text_as_a_whole_loses_the_same(case: tuple[dict[str, str], list[str]]) -> None:
     secrets, pieces = case
     with for_run(secrets):
-        assert told("".join(pieces)) == cut_out(secrets, "".join(pieces))
+        assert without_run_secrets("".join(pieces)) == cut_out(secrets, "".join(pieces))
 
 
 def test_a_run_hears_nothing_of_the_secrets_of_others() -> None:
     """What is cut out of its own words would tell it that a guess was right."""
     remember({"ANNS": "hunter22", "BOBS": "hunter33"})
     with for_run({"BOBS": "hunter33"}):
-        assert told("no hunter21, hunter22, hunter33") == "no hunter21, hunter22, <BOBS>"
+        assert (
+            without_run_secrets("no hunter21, hunter22, hunter33")
+            == "no hunter21, hunter22, <BOBS>"
+        )
     assert without_secrets("hunter22") == "<ANNS>"
-    assert told("hunter22") == "<ANNS>"
+    assert without_run_secrets("hunter22") == "<ANNS>"
 
 
 def by_cleaner(secrets: dict[str, str], pieces: list[str]) -> str:

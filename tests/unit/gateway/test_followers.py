@@ -12,8 +12,8 @@ from tests.support.patience import PATIENCE_S
 from warren_broker.errors import BrokerUnavailable
 from warren_broker.port import Broker, Consumer, StreamStart
 from warren_broker.topology import Stream, run_events
+from warren_gateway.following.encoded_events import EncodedEvents
 from warren_gateway.following.followers import Followers
-from warren_gateway.following.told import Told
 
 RUN = "run_1"
 STREAM: Stream = run_events(RUN)
@@ -25,7 +25,7 @@ async def tell(broker: Broker, *numbers: int) -> None:
         await publish_events(broker, RUN, [event(RUN, step(number))])
 
 
-async def offsets(messages: AsyncIterator[Told], n: int) -> list[int]:
+async def offsets(messages: AsyncIterator[EncodedEvents], n: int) -> list[int]:
     async with asyncio.timeout(PATIENCE_S):
         return [(await anext(messages)).offset for _ in range(n)]
 

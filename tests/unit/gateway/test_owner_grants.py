@@ -45,7 +45,7 @@ from warren_schemas.codec.wire import decode, encode
 from warren_schemas.control import EpisodeCancelled, Heartbeat, RunEnded, WorkerRole
 from warren_schemas.envelope import Envelope, Item
 from warren_schemas.episode import EpisodeEnded, Failed, FailureKind, Generate, StartEpisode
-from warren_schemas.events import LogPart
+from warren_schemas.events import LogComponent
 from warren_schemas.group_scoring import GroupScored, ScoreGroup
 from warren_schemas.ids import EpisodeId, ModelId, RunId, WorkerId
 from warren_schemas.transcript import ChatMessage, Transcript
@@ -246,7 +246,7 @@ async def test_a_worker_speaks_in_the_logs_of_its_owners_runs_alone() -> None:
     ann = OwnerGrants(queues_of("ann"), "env_1", Issued(), first_is_anns)
 
     async def say(run: str, log: str, **changes: object) -> None:
-        fields = {"worker": "env_1", "part": LogPart.ENV_WORKER} | changes
+        fields = {"worker": "env_1", "component": LogComponent.ENV_WORKER} | changes
         item = make_run_logged(envelope=Envelope(run=RunId(run)), **fields)
         await ann.publish(run_log(log), encode([item]))
 
@@ -254,7 +254,7 @@ async def test_a_worker_speaks_in_the_logs_of_its_owners_runs_alone() -> None:
     for run, log in (("run_2", "run_2"), ("run_1", "run_2"), ("run_2", "run_1")):
         with pytest.raises(NotAllowed):
             await say(run, log)
-    for change in ({"worker": "env_2"}, {"part": LogPart.COORDINATOR}):
+    for change in ({"worker": "env_2"}, {"component": LogComponent.COORDINATOR}):
         with pytest.raises(NotAllowed):
             await say("run_1", "run_1", **change)
 

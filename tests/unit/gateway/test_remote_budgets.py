@@ -31,7 +31,7 @@ async def test_a_queue_counts_once_however_many_use_it() -> None:
     assert n_used(budget) == 1
     one.use(home("env_1", "letters", "ann"))
     assert n_used(budget) == 2
-    with pytest.raises(NotAllowed, match=r"one queue too many.*may have 2"):
+    with pytest.raises(NotAllowed, match=r"one queue too many.*the limit is 2"):
         other.use(home("env_2", "letters", "ann"))
     queues.of_session("bob").use(interact("letters", "bob"))
 

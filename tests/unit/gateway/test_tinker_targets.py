@@ -5,11 +5,11 @@ import pytest
 from numpy.typing import NDArray
 
 from warren_gateway.coordinator.state.client import Asked
-from warren_gateway.models.outcomes import Done, Request
 from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.tensors import MOST_VALUES, CantTrain, table
 from warren_gateway.tinker.training import asked, size_of, targets_of
 from warren_gateway.tinker.wire import messages
+from warren_gateway.trainable.outcomes import Done, Request
 from warren_schemas.http.trainable import MAX_DATA
 from warren_schemas.ids import ModelId, RunId
 from warren_schemas.training import OpDone

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from warren_gateway.coordinator.state.client import Asked
-from warren_gateway.models.outcomes import Done, Request
 from warren_gateway.tinker.asked_prompts import MOST_PROMPT_TOKENS
-from warren_gateway.tinker.paths import InvalidPath, KeptPath, key_of, name_of, session_of
+from warren_gateway.tinker.paths import InvalidPath, SavedWeightsPath, key_of, name_of, session_of
 from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.samples.answering import CantSample
 from warren_gateway.tinker.sampling import question_of
 from warren_gateway.tinker.tensors import CantTrain
 from warren_gateway.tinker.training import asked, stands_for
 from warren_gateway.tinker.wire import messages
+from warren_gateway.trainable.outcomes import Done, Request
 from warren_schemas.config import CispoLoss, DroLoss, PpoLoss
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http.trainable import ForwardAsked, ForwardBackwardAsked
@@ -174,15 +174,15 @@ def test_logprobs_are_told_by_datum_without_the_first_token_of_each() -> None:
 
 
 def test_names_and_paths_of_the_protocol() -> None:
-    path = KeptPath.parse("tinker://session_1:train:0/sampler_weights/w.1")
+    path = SavedWeightsPath.parse("tinker://session_1:train:0/sampler_weights/w.1")
     assert (path.model, path.kind, path.name) == ("session_1:train:0", "sampler_weights", "w.1")
-    assert KeptPath.parse(f"{path}") == path
+    assert SavedWeightsPath.parse(f"{path}") == path
     assert session_of("session_1:train:0") == "session_1"
     assert session_of("session_1:sample:0") is None
     assert name_of(key_of("session_1:train:0")) == "session_1:train:0"
     for bad in ("tinker://a/b", "tinker://a/other/c", "file://a/weights/b", "run@3"):
         with pytest.raises(InvalidPath):
-            KeptPath.parse(bad)
+            SavedWeightsPath.parse(bad)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.support.factories import EXAMPLES
 
-from warren.jobs.answers import Expected, write_answers
+from warren.run_configs.answers import Expected, write_answers
 from warren_schemas.episode import EpisodeEnded, TaskRow
 from warren_schemas.http import TrajectoryView
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import warren
-from warren.jobs.choosing import choose_run, is_run_id, require_one
+from warren.run_configs.choosing import choose_run, is_run_id, require_one
 from warren_schemas.events import RunState
 from warren_schemas.http import RunView
 from warren_schemas.ids import RunId

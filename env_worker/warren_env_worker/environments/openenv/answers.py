@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, TypeAdapter
 
 from warren_env_worker.environments.tool_calls import ToolSpec
-from warren_env_worker.permissions.secrets import shortened, told
+from warren_env_worker.permissions.secrets import shortened, without_run_secrets
 
 MAX_TOLD_CHARS = 500
 METADATA = "metadata"
@@ -75,7 +75,7 @@ class Error(_Answer):
     @property
     def told(self) -> str:
         where = [f"{'.'.join(map(str, error.loc))}: {error.msg}" for error in self.errors]
-        text = told("; ".join(where or [self.message]))
+        text = without_run_secrets("; ".join(where or [self.message]))
         return shortened(" ".join(text.split()), MAX_TOLD_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""Calls of user code: marked in the cell, bounded in time, sync or async.
+"""Calls of user code: marked in the call status, bounded in time, sync or async.
 
 Invariant: while user code runs, the cell holds the number of its call and the deadline; an `async`
 call is marked whenever it is resumed, so that one that blocks the loop is found as well.

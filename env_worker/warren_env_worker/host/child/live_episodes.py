@@ -1,4 +1,4 @@
-"""The stage: all live episodes of one class in this process, and what is done with them.
+"""All live episodes of one class in this process, and what is done with them.
 
 Invariants: every call is answered once, whatever user code raises, unless its task is cancelled, as at
 the end of the process; an episode that failed or is over is closed and forgotten; a failing `close` is

@@ -1,6 +1,6 @@
-"""The walls that a session puts around itself before it runs anything.
+"""The limits and the isolation that a session gives itself before it runs anything.
 
-Limits always. In the Landlock tier, where nobody has built walls around us, also the file system
+Limits always. In the Landlock tier, where nobody has isolated us, also the file system
 (Landlock: read-only, and nothing but what Python needs; no signals to the outside) and the system
 calls (seccomp); in a container the system calls, for engines leave some open that we don't. None of it
 can be taken down again.

@@ -1,4 +1,4 @@
-"""The supervisor: takes cells from the host, holds them to their limits, sweeps up after them.
+"""The first process of a sandbox: runs cells for the host, enforces their limits, and kills what they leave.
 
 Started as `python <archive> <socket> <filter or -1> <limits as JSON>`; a socket of -1 stands for standard input and
 output. Invariants: every cell gets

@@ -1,4 +1,4 @@
-"""Walls from a pod of Kubernetes, for an image that the operator allows.
+"""Isolation by a pod of Kubernetes, for an image that the operator allows.
 
 pod      what a pod may be and do: its spec
 cluster  what is asked of the API server, by `kubectl`

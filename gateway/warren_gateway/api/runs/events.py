@@ -24,7 +24,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.topology import run_events
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, Route
-from warren_gateway.following.told import Told, ToldEvent
+from warren_gateway.following.encoded_events import EncodedEvent, EncodedEvents
 from warren_gateway.position import Position
 from warren_gateway.recent import Recent
 from warren_gateway.runs.service import Runs
@@ -94,7 +94,7 @@ class _Feed:
 
     def __init__(
         self,
-        told: AsyncIterator[Told],
+        told: AsyncIterator[EncodedEvents],
         response: EventSourceResponse,
         after: Position | None,
     ) -> None:
@@ -130,7 +130,7 @@ class _Feed:
                 if event.is_last:
                     return
 
-    async def _send(self, position: Position, event: ToldEvent) -> None:
+    async def _send(self, position: Position, event: EncodedEvent) -> None:
         is_new = self._sent.add(event.id)
         if not is_new or (self._after is not None and position <= self._after):
             return

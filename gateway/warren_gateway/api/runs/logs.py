@@ -19,7 +19,7 @@ from warren_broker.errors import BrokerError
 from warren_broker.inbox import Claim, Inbox, follow
 from warren_broker.topology import run_events, run_log
 from warren_gateway.api.route import Call, Route
-from warren_gateway.following.told import is_last
+from warren_gateway.following.encoded_events import is_last
 from warren_gateway.runs.owned import NoSuchRun
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.until_first import until_first
@@ -27,7 +27,7 @@ from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import encode
 from warren_schemas.config import NonNegativeInt
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import LogPart, RunEvent, RunLogged
+from warren_schemas.events import LogComponent, RunEvent, RunLogged
 from warren_schemas.http import LogView
 from warren_schemas.ids import RunId, new_id
 from warren_schemas.users.access import KeyScope
@@ -92,7 +92,7 @@ class _Feed:
     async def _set_mark(self) -> None:
         mark = RunLogged(
             envelope=Envelope(run=self._run),
-            part=LogPart.COORDINATOR,
+            component=LogComponent.COORDINATOR,
             worker="",
             source=self._mark,
             n_logged=0,

@@ -10,18 +10,18 @@ from pydantic import BaseModel, ValidationError
 from warren_gateway.api.reading import validated
 from warren_gateway.api.route import Call, TakesT, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
-from warren_gateway.models.asking import Wanted, wanted
-from warren_gateway.models.problems import (
-    InvalidOp,
-    ModelClosed,
-    NoSuchKept,
-    NoSuchTrainable,
-    RequestConflict,
-)
 from warren_gateway.store.tables import TinkerSession
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_gateway.tinker.sessions import NoSuchSession
+from warren_gateway.trainable.asking import Wanted, wanted
+from warren_gateway.trainable.problems import (
+    InvalidOp,
+    ModelClosed,
+    NoSuchSavedWeights,
+    NoSuchTrainable,
+    RequestConflict,
+)
 from warren_schemas.http.trainable import Asking, SkipAsked
 from warren_schemas.text.explain import explain
 from warren_schemas.tinker.answers import Future
@@ -69,7 +69,7 @@ async def submitted(
         found = await call.services.tinker.models.id_of(viewer, model)
         try:
             future = await submit(viewer, found, _wanted(op, noted), sequence=number)
-        except (InvalidOp, NoSuchKept) as error:
+        except (InvalidOp, NoSuchSavedWeights) as error:
             spoils = op.kind == "forward_backward"
             skip = SkipAsked(reason=f"{error}"[:MOST_CHARS], spoils_gradient=spoils)
             future = await submit(viewer, found, _wanted(skip, noted), sequence=number)

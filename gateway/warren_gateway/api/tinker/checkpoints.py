@@ -7,21 +7,21 @@ from aiohttp import web
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.asking import own_session
 from warren_gateway.api.tinker.errors import invalid, no_such
-from warren_gateway.api.tinker.kept import (
+from warren_gateway.api.tinker.route import tinker_route
+from warren_gateway.api.tinker.saved import (
     CHECKPOINT,
-    kept_of,
     named,
     no_checkpoint,
     require_kept,
     require_no_token,
+    saved_of,
 )
-from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.models.copied_rows import CopyAsked
-from warren_gateway.models.problems import CantCopy, KeptInUse, NoSuchKept
 from warren_gateway.runs.service import KeyReused
-from warren_gateway.tinker.paths import InvalidPath, KeptPath, key_of, model_name
+from warren_gateway.tinker.paths import InvalidPath, SavedWeightsPath, key_of, model_name
 from warren_gateway.tinker.runs import NoSuchTrained
 from warren_gateway.tinker.sessions import TooManySessions
+from warren_gateway.trainable.copied_rows import CopyAsked
+from warren_gateway.trainable.problems import CantCopy, NoSuchSavedWeights, SavedWeightsInUse
 from warren_schemas.tinker.answers import Empty, WeightsCopied
 from warren_schemas.tinker.requests import CopyWeights, CreateSession, TtlAsked
 from warren_schemas.users.access import KeyScope, ShareRun
@@ -33,10 +33,10 @@ KEY = "X-Idempotency-Key"
 async def delete_checkpoint(call: Call[Nothing]) -> web.StreamResponse:
     trained, asked = await named(call)
     try:
-        await call.services.models.delete_kept(call.viewer, trained.id, asked)
-    except NoSuchKept as error:
+        await call.services.models.delete_saved(call.viewer, trained.id, asked)
+    except NoSuchSavedWeights as error:
         raise no_checkpoint(call) from error
-    except KeptInUse as error:
+    except SavedWeightsInUse as error:
         raise invalid(f"{error}".capitalize()) from error  # 409 would be tried again for minutes
     return reply(Empty())
 
@@ -45,7 +45,7 @@ async def set_checkpoint_ttl(call: Call[TtlAsked]) -> web.StreamResponse:
     trained, asked = await named(call)
     try:
         await call.services.models.set_ttl(call.viewer, trained.id, asked, call.takes.ttl_seconds)
-    except NoSuchKept as error:
+    except NoSuchSavedWeights as error:
         raise no_checkpoint(call) from error
     return reply(Empty())
 
@@ -70,13 +70,13 @@ async def copy_weights(call: Call[CopyWeights]) -> web.StreamResponse:
     require_no_token(call, takes.weights_access_token)
     copy = await _slot(call)
     try:
-        path = KeptPath.parse(takes.source_path)
+        path = SavedWeightsPath.parse(takes.source_path)
         trained = await call.services.tinker.models.find(call.viewer, path.model)
-        asked = CopyAsked(trained.id, kept_of(path), key_of(copy), takes.ttl_seconds)
+        asked = CopyAsked(trained.id, saved_of(path), key_of(copy), takes.ttl_seconds)
         await call.services.tinker.copies.copy(call.viewer, asked)
     except InvalidPath as error:
         raise invalid(f"{error}") from error
-    except (NoSuchTrained, NoSuchKept) as error:
+    except (NoSuchTrained, NoSuchSavedWeights) as error:
         raise no_such("checkpoint", takes.source_path) from error
     except KeyReused as error:
         raise invalid(f"{copy} was made before, of something else") from error

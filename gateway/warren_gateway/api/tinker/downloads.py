@@ -13,9 +13,9 @@ from aiohttp import web
 from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.sending import readable, refusing, sent, sent_file
 from warren_gateway.api.tinker.errors import PREFIX, no_such
-from warren_gateway.api.tinker.kept import CHECKPOINT, named_of_any, require_kept
 from warren_gateway.api.tinker.route import tinker_route
-from warren_gateway.tinker.downloads import Grant, KeptFolder, NoSuchDownload
+from warren_gateway.api.tinker.saved import CHECKPOINT, named_of_any, require_kept
+from warren_gateway.tinker.downloads import Grant, NoSuchDownload, SavedWeightsFolder
 from warren_gateway.tinker.sessions import NoSuchSession
 from warren_gateway.tinker.tar import tar_bytes, tar_of
 from warren_gateway.tinker.tracing import timeline
@@ -78,7 +78,7 @@ async def _granted(call: Call[Nothing]) -> tuple[Grant, FolderView]:
     trained, asked = await named_of_any(call)
     kept = await require_kept(call, trained, asked)
     folder = await readable(NamedFolder(kept.name, kept.url))
-    files = KeptFolder(trained.id, asked, kept.url)
+    files = SavedWeightsFolder(trained.id, asked, kept.url)
     return await call.services.tinker.downloads.grant(call.owner, kept=files), folder
 
 

@@ -19,9 +19,6 @@ from warren_gateway.api.route import Call, reply
 from warren_gateway.api.tinker.errors import no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.inference.sampler_requests import AnswersLost
-from warren_gateway.models.outcomes import Done, Failed, Pending
-from warren_gateway.models.problems import NoSuchFuture as NoSuchOp
-from warren_gateway.models.submitting import FUTURE
 from warren_gateway.tinker.paths import session_of
 from warren_gateway.tinker.results import Noted, result_of
 from warren_gateway.tinker.runs import NoSuchTrained
@@ -30,6 +27,9 @@ from warren_gateway.tinker.samples.futures import NoSuchFuture
 from warren_gateway.tinker.samples.rows import FailedSample
 from warren_gateway.tinker.samples.waiting import waits_for
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession
+from warren_gateway.trainable.outcomes import Done, Failed, Pending
+from warren_gateway.trainable.problems import NoSuchFuture as NoSuchOp
+from warren_gateway.trainable.submitting import FUTURE
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef
 from warren_schemas.tinker.answers import (

@@ -12,13 +12,13 @@ from warren_gateway.api.tinker.asking import (
     trained_model,
 )
 from warren_gateway.api.tinker.errors import invalid
-from warren_gateway.api.tinker.kept import NO_TOKENS, PUBLISH, has_token, require_no_token
 from warren_gateway.api.tinker.route import op_route, tinker_route
-from warren_gateway.models.problems import InvalidOp, NoSuchKept
+from warren_gateway.api.tinker.saved import NO_TOKENS, PUBLISH, has_token, require_no_token
 from warren_gateway.tinker.creating import CantCreate, created, created_from
-from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.paths import InvalidPath, SavedWeightsPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
+from warren_gateway.trainable.problems import InvalidOp, NoSuchSavedWeights
 from warren_schemas.base_models.names import is_uploaded
 from warren_schemas.http.trainable import Asking, LoadStateAsked, SkipAsked
 from warren_schemas.text.patterns import names_one
@@ -66,7 +66,7 @@ async def _load_anew(call: Call[LoadAsked], takes: LoadNew) -> web.StreamRespons
     try:
         source = await _kept(call, takes.path)
         name = await created_from(call.services.models, call.viewer, session, takes, *source)
-    except (CantCreate, InvalidPath, NoSuchTrained, NoSuchKept, InvalidOp) as error:
+    except (CantCreate, InvalidPath, NoSuchTrained, NoSuchSavedWeights, InvalidOp) as error:
         raise invalid(f"{_said(error, takes.path)}") from error
     return reply(Future(request_id=f"{name}:load", model_id=name))
 
@@ -81,13 +81,13 @@ async def _load_into(call: Call[LoadAsked], takes: LoadWeights) -> Asking:
             of = f"{source.id}/{path.name}"
             await call.services.models.checkpoint(call.viewer, of)
         return LoadStateAsked(checkpoint=of, optimizer=takes.optimizer)
-    except (InvalidPath, NoSuchTrained, NoSuchKept) as error:
+    except (InvalidPath, NoSuchTrained, NoSuchSavedWeights) as error:
         return SkipAsked(reason=_said(error, takes.path))
 
 
-async def _kept(call: Call[LoadAsked], text: str) -> tuple[Trained, KeptPath]:
+async def _kept(call: Call[LoadAsked], text: str) -> tuple[Trained, SavedWeightsPath]:
     """Raises `InvalidPath`, `NoSuchTrained`."""
-    path = KeptPath.parse(text)
+    path = SavedWeightsPath.parse(text)
     if path.kind != "weights":
         raise InvalidPath(
             f"{text} is for samplers; training goes on from tinker://RUN/weights/NAME"

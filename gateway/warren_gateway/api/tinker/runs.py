@@ -11,11 +11,11 @@ from warren_gateway.api.route import Call, Nothing, reply
 from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.tinker.creating import weights_told
-from warren_gateway.tinker.listed_kept import KeptKind, ListedKept
-from warren_gateway.tinker.paths import InvalidPath, KeptPath, Kind
+from warren_gateway.tinker.listed_weights import KeptKind, SavedWeightsListing
+from warren_gateway.tinker.paths import InvalidPath, Kind, SavedWeightsPath
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
 from warren_schemas.events import RunState
-from warren_schemas.http.trainable import KeptList, ModelCheckpoint, ModelSnapshot
+from warren_schemas.http.trainable import ModelCheckpoint, ModelSnapshot, SavedWeights
 from warren_schemas.tinker.answers import (
     Cursor,
     Kept,
@@ -36,7 +36,7 @@ async def list_training_runs(call: Call[ListAsked]) -> web.StreamResponse:
     found, n = await call.services.tinker.models.listed(
         call.viewer, takes.access_scope, takes.limit, takes.offset
     )
-    kept = await call.services.models.kept_of([trained.id for trained in found])
+    kept = await call.services.models.saved_of([trained.id for trained in found])
     views = [_run_view(trained, _views(trained, kept[trained.id])) for trained in found]
     cursor = Cursor(offset=takes.offset, limit=takes.limit, total_count=n)
     return reply(TrainingRuns(training_runs=tuple(views), cursor=cursor))
@@ -68,7 +68,7 @@ async def list_checkpoints(call: Call[ListAsked]) -> web.StreamResponse:
 
 async def weights_info(call: Call[PathNamed]) -> web.StreamResponse:
     try:
-        path = KeptPath.parse(call.takes.tinker_path)
+        path = SavedWeightsPath.parse(call.takes.tinker_path)
     except InvalidPath as error:
         raise invalid(f"{error}") from error
     trained = await _trained(call, path.model)
@@ -85,10 +85,10 @@ async def _trained(call: _Calls, name: str) -> Trained:
 
 
 async def _kept(call: _Calls, trained: Trained) -> list[Kept]:
-    return _views(trained, await call.services.models.kept(call.viewer, trained.id))
+    return _views(trained, await call.services.models.saved_weights(call.viewer, trained.id))
 
 
-def _views(trained: Trained, kept: KeptList) -> list[Kept]:
+def _views(trained: Trained, kept: SavedWeights) -> list[Kept]:
     """What its client has saved, oldest first; of a run that is over, what was saved as it ended as well: its client may
     have vanished, and a living run soon replaces such ones."""
     is_over = RunState(trained.run.state).is_final
@@ -111,9 +111,9 @@ def _view(
     training: str,
     is_public: bool,
     kind: KeptKind,
-    row: ModelCheckpoint | ModelSnapshot | ListedKept,
+    row: ModelCheckpoint | ModelSnapshot | SavedWeightsListing,
 ) -> Kept:
-    path = KeptPath.of(training, kind, row.name)
+    path = SavedWeightsPath.of(training, kind, row.name)
     return Kept(
         checkpoint_id=path.checkpoint,
         checkpoint_type=_TYPES[path.kind],

@@ -12,11 +12,11 @@ from warren_gateway.api.tinker.errors import invalid, no_such
 from warren_gateway.api.tinker.route import tinker_route
 from warren_gateway.inference.sampler_requests import AnswersLost
 from warren_gateway.inference.served import NoSuchModel, bare
-from warren_gateway.models.submitting import FUTURE
-from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.paths import InvalidPath, SavedWeightsPath
 from warren_gateway.tinker.runs import NoSuchTrained
 from warren_gateway.tinker.services import ask_of
 from warren_gateway.tinker.sessions import NoSuchSampler, NoSuchSession, OpenedSampler
+from warren_gateway.trainable.submitting import FUTURE
 from warren_schemas.base_models.names import is_reference, is_uploaded
 from warren_schemas.episode import PolicyRef
 from warren_schemas.http import Problem
@@ -77,7 +77,7 @@ async def _awaited(call: Call[CreateSamplingSession], base_model: str) -> Policy
 async def _snapshot(call: Call[CreateSamplingSession], text: str) -> PolicyRef:
     """Of the weights that were saved under this path, and of no others. Raises `Refusal`."""
     try:
-        path = KeptPath.parse(text)
+        path = SavedWeightsPath.parse(text)
         if path.kind != "sampler_weights":
             raise InvalidPath(
                 f"{text} is for training; sample from tinker://RUN/sampler_weights/NAME"

@@ -23,7 +23,7 @@ from warren_gateway.api.tinker.asking import MOST_CHARS, submitted, submitted_as
 from warren_gateway.api.tinker.errors import invalid
 from warren_gateway.api.tinker.route import op_route
 from warren_gateway.settings import StableReinforce
-from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.paths import InvalidPath, SavedWeightsPath
 from warren_gateway.tinker.results import Noted
 from warren_gateway.tinker.tensors import CantTrain
 from warren_gateway.tinker.training import asked, size_of, stands_for, targets_of
@@ -134,7 +134,7 @@ def _save(takes: SaveWeights) -> tuple[Asking, Noted]:
             metadata=takes.user_metadata,
         )
 
-    path = KeptPath(takes.model_id, "weights", takes.path)
+    path = SavedWeightsPath(takes.model_id, "weights", takes.path)
     return _named(op, takes.path), Noted(model=takes.model_id, path=f"{path}")
 
 
@@ -143,7 +143,7 @@ async def save_weights_for_sampler(call: Call[OpAsked]) -> web.StreamResponse:
 
 
 def _save_for_sampler(takes: SaveWeightsForSampler) -> tuple[Asking, Noted]:
-    path = KeptPath(takes.model_id, "sampler_weights", takes.path) if takes.path else None
+    path = SavedWeightsPath(takes.model_id, "sampler_weights", takes.path) if takes.path else None
 
     def op() -> Asking:
         if path is not None:
@@ -165,7 +165,7 @@ async def save_weights_external(call: Call[OpAsked]) -> web.StreamResponse:
 
 
 def _save_external(takes: SaveExternal) -> tuple[Asking, Noted]:
-    path = KeptPath(takes.model_id, "external_weights", takes.path)
+    path = SavedWeightsPath(takes.model_id, "external_weights", takes.path)
 
     def op() -> Asking:
         return PublishAsked(name=path.stored, ttl_s=takes.ttl_seconds)

@@ -7,10 +7,10 @@ from aiohttp import web
 from pydantic import Field
 
 from warren_gateway.api.route import Call, Nothing, Route, reply
-from warren_gateway.models.asking import wanted
-from warren_gateway.models.outcomes import Done, Failed, Outcome
-from warren_gateway.models.problems import InvalidOp
 from warren_gateway.tinker.paths import keys_of
+from warren_gateway.trainable.asking import wanted
+from warren_gateway.trainable.outcomes import Done, Failed, Outcome
+from warren_gateway.trainable.problems import InvalidOp
 from warren_schemas.base import Frozen
 from warren_schemas.fields.arrays import Logprobs
 from warren_schemas.http.model_ops import ModelOpList
@@ -22,9 +22,9 @@ from warren_schemas.http.trainable import (
     FutureFailed,
     FuturePending,
     FutureView,
-    KeptAsked,
-    KeptList,
     PublishedPolicy,
+    SavedName,
+    SavedWeights,
     SetTtl,
     TrainableList,
     TrainableView,
@@ -95,18 +95,18 @@ async def close_model(call: Call[Nothing]) -> web.StreamResponse:
     return reply(await call.services.models.close(call.viewer, _model(call)))
 
 
-async def list_kept(call: Call[Nothing]) -> web.StreamResponse:
-    return reply(await call.services.models.kept(call.viewer, _model(call)))
+async def list_saved(call: Call[Nothing]) -> web.StreamResponse:
+    return reply(await call.services.models.saved_weights(call.viewer, _model(call)))
 
 
-async def delete_kept(call: Call[KeptAsked]) -> web.StreamResponse:
-    return reply(await call.services.models.delete_kept(call.viewer, _model(call), call.takes))
+async def delete_saved(call: Call[SavedName]) -> web.StreamResponse:
+    return reply(await call.services.models.delete_saved(call.viewer, _model(call), call.takes))
 
 
 async def set_ttl(call: Call[SetTtl]) -> web.StreamResponse:
     model, asked = _model(call), call.takes
     await call.services.models.set_ttl(call.viewer, model, asked, asked.ttl_s)
-    return reply(await call.services.models.kept(call.viewer, model))
+    return reply(await call.services.models.saved_weights(call.viewer, model))
 
 
 def told(outcome: Outcome) -> FutureDone | FutureFailed | FuturePending:
@@ -153,7 +153,7 @@ def _policy(model: ModelId, name: str | None, op: OpDone) -> PublishedPolicy | N
     return PublishedPolicy(version=op.policy.version, model=f"{model}@{which}", url=op.policy.url)
 
 
-def _model(call: Call[AskOp] | Call[Nothing] | Call[KeptAsked] | Call[SetTtl]) -> str:
+def _model(call: Call[AskOp] | Call[Nothing] | Call[SavedName] | Call[SetTtl]) -> str:
     return call.request.match_info["model"]
 
 
@@ -247,9 +247,9 @@ ROUTES = (
     Route(
         "GET",
         "/v1/trainable/{model}/kept",
-        list_kept,
+        list_saved,
         takes=Nothing,
-        answers=KeptList,
+        answers=SavedWeights,
         summary="List the checkpoints and snapshots of a model",
         scope=KeyScope.READ,
         errors=(400, 404, 422),
@@ -257,9 +257,9 @@ ROUTES = (
     Route(
         "POST",
         "/v1/trainable/{model}/kept/delete",
-        delete_kept,
-        takes=KeptAsked,
-        answers=KeptList,
+        delete_saved,
+        takes=SavedName,
+        answers=SavedWeights,
         summary="Delete a checkpoint or a snapshot of a model",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 409, 413, 422),
@@ -269,7 +269,7 @@ ROUTES = (
         "/v1/trainable/{model}/kept/ttl",
         set_ttl,
         takes=SetTtl,
-        answers=KeptList,
+        answers=SavedWeights,
         summary="Say how long a checkpoint or a snapshot of a model is kept",
         scope=KeyScope.SUBMIT,
         errors=(400, 404, 413, 422),

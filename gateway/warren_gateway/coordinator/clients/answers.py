@@ -16,14 +16,14 @@ from warren_schemas.training import OpDone, OpFailed, OpResult
 log = logging.getLogger(__name__)
 
 
-def note(state: CoordinatorState, answer: OpResult) -> str | None:
+def note_answer(state: CoordinatorState, answer: OpResult) -> str | None:
     """An op of the log is answered, in its order; why the model can't begin, if that is what it says."""
     taken, outcome = state.client.taken.pop(answer.number, None), answer.outcome
     if isinstance(outcome, OpFailed):
         _note_failure(state, answer, outcome, taken)
     else:
         _note_done(state, answer.number, outcome, taken)
-    windows.note(state, answer, taken)
+    windows.note_answer(state, answer, taken)
     if taken is None:
         return None
     state.change.client.outcomes[taken.id] = answer

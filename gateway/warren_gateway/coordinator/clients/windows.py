@@ -13,7 +13,7 @@ from warren_schemas.training import OpDone, OpFailed, OpResult
 LOSS, TOKENS = "policy/loss", "policy/tokens"
 
 
-def note(state: CoordinatorState, answer: OpResult, taken: Taken | None) -> None:
+def note_answer(state: CoordinatorState, answer: OpResult, taken: Taken | None) -> None:
     """An op of the log is answered, in its order; `taken` is what the client asked, if it did."""
     if answer.number <= state.client.noted_op:
         return

@@ -14,7 +14,7 @@ from warren_schemas.events import WarningRaised
 from warren_schemas.fields.limits import MAX_KEPT
 
 
-def note(state: CoordinatorState, groups: Sequence[Group]) -> None:
+def note_batch(state: CoordinatorState, groups: Sequence[Group]) -> None:
     """A batch is consumed; warn of the first in which the bound was reached."""
     if state.learning.batches.is_mask_bound_told:
         return

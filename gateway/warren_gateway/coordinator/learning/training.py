@@ -87,8 +87,8 @@ def _take_step(state: CoordinatorState) -> None:
         -REWARD_WINDOW:
     ]
     learning.steps.n_updates += bool(data)
-    zero_variance.note(state, groups, has_signal=has_signal(data, config.algorithm))
-    mask_bound.note(state, groups)
+    zero_variance.note_batch(state, groups, has_signal=has_signal(data, config.algorithm))
+    mask_bound.note_batch(state, groups)
     if not has_penalty(config.algorithm):
         n_dropped = n_without_signal(groups, config.algorithm)
         completed.note_dropped(state.rollouts, "no_signal", n_dropped)

@@ -22,7 +22,7 @@ _MANY = 0.5
 """What is so of this share of the episodes is told as their likely cause."""
 
 
-def note(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) -> None:
+def note_batch(state: CoordinatorState, groups: Sequence[Group], *, has_signal: bool) -> None:
     """A batch is consumed; warn when it is one too many in a row, then after twice as many."""
     if has_signal:
         state.learning.batches.has_learned = True

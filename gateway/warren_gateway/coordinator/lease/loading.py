@@ -16,7 +16,7 @@ from warren_schemas.ids import WorkerId
 GAP_S = 30.0
 
 
-def note(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> None:
+def note_loading(state: CoordinatorState, trainers: Sequence[Heartbeat]) -> None:
     """To be called while the run is neither over nor paused."""
     lease = state.lease
     if not state.needs_trainer or lease.holder is not None or lease.is_admitted:

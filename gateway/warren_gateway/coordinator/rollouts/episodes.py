@@ -17,7 +17,7 @@ from warren_gateway.coordinator.rollouts import (
     tasks,
 )
 from warren_gateway.coordinator.rollouts.admission import has_capacity
-from warren_gateway.coordinator.rollouts.curricula.choice import Chosen, note
+from warren_gateway.coordinator.rollouts.curricula.choice import Chosen, note_closed_group
 from warren_gateway.coordinator.rollouts.outcomes import count, outcomes
 from warren_gateway.coordinator.rollouts.starting import deadline_s, episode_s, policy
 from warren_gateway.coordinator.rollouts.trainable import as_trainable
@@ -245,7 +245,7 @@ def reprieve(rollouts: RolloutState, until_s: float) -> None:
 def close(state: CoordinatorState, group: Group, fate: str) -> None:
     """The group needs nothing more; `fate` says what it was good for."""
     del state.rollouts.groups[group.id]
-    note(state, group)
+    note_closed_group(state, group)
     count(state, group)
     if not state.is_over:  # the end of a run is told of as a whole
         _cancel(state, group)

@@ -73,8 +73,8 @@ def sorted_by_class(jobs: Iterable[WaitingJob]) -> list[WaitingJob]:
 
 
 def classes(jobs: Iterable[WaitingJob], known: Mapping[str, Use]) -> Iterator[list[WaitingJob]]:
-    """The jobs of each class (interrupted, then by priority), in order. Whom a job is given a place
-    is charged for it, so that owners take turns by their weights."""
+    """The jobs of each class (interrupted, then by priority), in order. The owner of a job that is given a
+    place is charged for it, so that owners take turns by their weights."""
     for _, of_class in groupby(sorted_by_class(jobs), attrgetter("is_interrupted", "priority")):
         yield _by_turns(of_class, known)
 

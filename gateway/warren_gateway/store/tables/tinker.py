@@ -73,7 +73,7 @@ class TinkerDownload(SQLModel, table=True):
     """URL of a checkpoint's folder; None: the timeline of `session_id`."""
     model_id: str | None = None
     kept: dict[str, Any] | None = Field(default=None, sa_column=Column(JSON, nullable=True))
-    """Which checkpoint it is of: the model and a `KeptAsked`."""
+    """Which checkpoint it is of: the model and a `SavedName`."""
     session_id: str | None = None
     expires_s: float = Field(index=True)
 

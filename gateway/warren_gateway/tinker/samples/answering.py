@@ -29,13 +29,13 @@ from warren_gateway.inference.sampler_requests import (
     SamplerRequests,
     is_past_deadline,
 )
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.completions import clone_of
 from warren_gateway.tinker.samples.retry_queue import RetryQueue
 from warren_gateway.tinker.samples.rows import FailedSample, Sampled, SampleRows
 from warren_gateway.tinker.samples.unfetched import Unfetched
 from warren_gateway.tinker.samples.use import use_of
+from warren_gateway.trainable.waiters import Waiters
 from warren_gateway.usage.counting import SampleUse
 
 log = logging.getLogger(__name__)

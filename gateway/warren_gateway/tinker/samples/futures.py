@@ -18,7 +18,6 @@ from collections.abc import Awaitable, Callable, Collection
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.inference.sampler_requests import AnswersLost
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.store.store import StoreUnavailable
 from warren_gateway.tinker.samples.answering import Answering, Ask, Awaited, CantSample, Reading
 from warren_gateway.tinker.samples.clients import SampleClients
@@ -37,6 +36,7 @@ from warren_gateway.tinker.samples.rows import (
     SampleRows,
     Taken,
 )
+from warren_gateway.trainable.waiters import Waiters
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Collection
 from contextlib import suppress
 
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.tinker.samples.completions import Clone, Completed, CompletionRows, clone_of
+from warren_gateway.trainable.waiters import Waiters
 
 PAUSE_S = 15.0
 """A client that is silent for longer polls no more."""

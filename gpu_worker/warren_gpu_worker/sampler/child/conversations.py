@@ -92,7 +92,7 @@ class Conversations:
             return self._renderer.tokenized(text, is_plain=is_plain)
         except NotImplementedError as error:
             raise ValueError(
-                "the tokenizer can't tell where its tokens lie (it is no fast one)"
+                "the tokenizer has no character offsets (not a fast tokenizer)"
             ) from error
 
 

@@ -34,7 +34,7 @@ from warren_schemas.control import (
     WorkerRole,
 )
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import LogPart
+from warren_schemas.events import LogComponent
 from warren_schemas.ids import WorkerId, new_worker_id
 
 
@@ -62,7 +62,7 @@ async def serve_sampler(
 
     try:
         async with (
-            sending_run_logs(broker, LogPart.SAMPLER, worker),
+            sending_run_logs(broker, LogComponent.SAMPLER, worker),
             open_successor_publisher(broker) as publisher,
             asyncio.TaskGroup() as tasks,
         ):

@@ -5,9 +5,9 @@ Invariants:
   acknowledged, and begins again once there is room.
 - A job that was taken keeps its room until its lease is granted, it is taken back, or nobody has answered
   for `KEEP_S`; what comes later is judged by the room there is then.
-- A job is acknowledged only after its owner was told, so one that a dying worker had in hand goes to
-  another. The owner grants the lease to the first that tells, so twins of a message do no harm.
-- A job whose owner no longer listens is dropped, and keeps no room.
+- A job is acknowledged only after its coordinator was told, so one that a dying worker had in hand goes to
+  another. The coordinator grants the lease to the first that tells, so twins of a message do no harm.
+- A job whose coordinator no longer listens is dropped, and keeps no room.
 """
 
 import asyncio
@@ -155,7 +155,7 @@ class JobQueues:
         self._room.on_reserved()
 
     async def _answer(self, claim: Claim[Job], *, late_after: int | None = None) -> None:
-        """Tell the owner, and only then let go of the message."""
+        """Tell the coordinator, and only then let go of the message."""
         job = claim.item
         taken = JobTaken(
             envelope=Envelope(run=job.envelope.run),

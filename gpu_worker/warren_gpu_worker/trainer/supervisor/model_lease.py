@@ -7,7 +7,7 @@ Invariants:
 - Answers leave in the order of numbers.
 - A model that nobody waits for the answers of is not opened: a grant that nobody made leaves no queue behind. Neither does
   a lease that ends after its run has: our consumer may have been cut off then, and makes its queue anew as it comes back.
-- A gap that does not close ends the lease: its owner grants it anew and sends every op again.
+- A gap that does not close ends the lease: the coordinator grants it anew and sends every op again.
 - What a lease does while it ends can't reach a newer one: everything carries the epoch.
 """
 
@@ -70,7 +70,7 @@ class OpLost(Exception):
 
 
 async def is_awaited(broker: Broker, model: ModelId) -> bool:
-    """Whether it has an owner, who made a queue for its answers before it was granted to anybody."""
+    """Whether it has a coordinator, which made a queue for its answers before it was granted to anybody."""
     return await broker.depth(results(model)) is not None
 
 
@@ -223,7 +223,7 @@ class Lease:
         )
 
     async def _reply(self, replies: list[_Reply]) -> None:
-        """Tell samplers and the model's owner; then settle."""
+        """Tell samplers and the model's coordinator; then settle."""
         answers = [result for result, _ in replies]
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._announce(answers), name=f"policies {self.held.model}")

@@ -1,4 +1,4 @@
-"""The answer to a grant that this worker can't take: its owner asks elsewhere."""
+"""The answer to a grant that this worker can't take: the coordinator tries another worker."""
 
 import logging
 
@@ -18,9 +18,9 @@ run_log = RunLogger(__name__)
 async def refuse(
     broker: Broker, batch_publisher: BatchPublisher, order: OpenModel, reason: str
 ) -> None:
-    """Tell the owner, if there still is one. Raises `BrokerUnavailable`.
+    """Tell the coordinator, if there still is one. Raises `BrokerUnavailable`.
 
-    Two owners had the same worker in mind, and the other one was first; or the grant is an old one, come
+    Two coordinators had the same worker in mind, and the other one was first; or the grant is an old one, come
     late (then nobody heeds the answer) or made by who has lost the newer ones.
     """
     run = order.envelope.run

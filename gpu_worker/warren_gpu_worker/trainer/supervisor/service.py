@@ -6,8 +6,8 @@ Invariants:
 - Jobs are taken from queues, and only while there is room (see `job_queues`); what was taken is opened once
   its lease is granted.
 - A newer epoch of a model ends the older one. A grant of an epoch that was here, or of a model that doesn't
-  fit (see `held_models`), is refused, so that its owner asks elsewhere.
-- The child's death ends all leases at once; their owners grant new ones, here or elsewhere, from a
+  fit (see `held_models`), is refused, so that its coordinator asks elsewhere.
+- The child's death ends all leases at once; their coordinators grant new ones, here or elsewhere, from a
   checkpoint or from the first op.
 """
 
@@ -39,7 +39,7 @@ from warren_gpu_worker.trainer.supervisor.rank_processes import RankProcesses, S
 from warren_gpu_worker.trainer.supervisor.refusal import refuse
 from warren_gpu_worker.trainer.supervisor.trainer_heartbeat import TrainerStatus, trainer_heartbeat
 from warren_schemas.control import Heartbeat
-from warren_schemas.events import LogPart
+from warren_schemas.events import LogComponent
 from warren_schemas.ids import ModelId, WorkerId, new_worker_id
 from warren_schemas.training import CloseModel, KeepForJob, LoadBaseModel, OpenModel, is_full
 
@@ -80,7 +80,7 @@ async def serve_trainer(
     reloading = reloading or Reloading(settings)
     service = _Trainer(broker, worker, process_for, op_gap_s, reloading)
     try:
-        async with sending_run_logs(broker, LogPart.TRAINER, worker):
+        async with sending_run_logs(broker, LogComponent.TRAINER, worker):
             await service.run()
     finally:
         await service.announce_leaving()

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false
-"""Losses in passes that the device has memory for.
+"""Splits a loss into passes that fit into the device's memory.
 
 Invariants:
 - A model's budget only falls, by halves, and never below its longest sequence: so an op is tried a

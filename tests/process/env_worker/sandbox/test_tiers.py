@@ -143,7 +143,7 @@ def _holed(settings: SandboxSettings) -> Startable:
 
 async def test_walls_with_holes_do_not_count() -> None:
     makers = {**MAKERS, "bubblewrap": _holed}
-    with pytest.raises(SandboxFailed, match=r"its walls have holes: .* None True True True True"):
+    with pytest.raises(SandboxFailed, match=r"it is not isolated: .* None True True True True"):
         await Sandboxes(SandboxSettings(tier="bubblewrap"), TRUSTED, makers=makers).open()
 
 

@@ -93,9 +93,9 @@ ANOTHER_TENANTS: dict[str, int] = {
     "ask_op": OF_ONE_OWNER,
     "list_ops": OF_ONE_OWNER,
     "show_outcome": OF_ONE_OWNER,
-    "list_kept": OF_ONE_OWNER,
+    "list_saved": OF_ONE_OWNER,
     "set_ttl": OF_ONE_OWNER,
-    "delete_kept": OF_ONE_OWNER,
+    "delete_saved": OF_ONE_OWNER,
     "complete_chat": 400,
     "complete_text": 400,
     "generate_tokens": 400,
@@ -187,7 +187,7 @@ BODY: dict[str, object] = {
     "unshare_dataset": ANNS,
     "ask_op": {"op": {"kind": "publish"}},
     "set_ttl": {"name": "final"},
-    "delete_kept": {"name": "final"},
+    "delete_saved": {"name": "final"},
 }
 
 

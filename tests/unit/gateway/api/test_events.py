@@ -232,7 +232,7 @@ async def test_one_user_s_streams_are_not_all_there_is(gateway: Gateway) -> None
             assert (refused.status, refused.headers["Retry-After"]) == (429, "2")
             problem = Problem.model_validate_json(await refused.read())
         assert problem.code == "over_budget"
-        assert problem.message == "You have 2 open streams, ask for 1 more, and may have 2."
+        assert problem.message == "You have 2 open streams and request 1 more; the limit is 2."
         async with gateway.bob.get("/v1/budgets") as response:
             (streams, *_) = BudgetList.model_validate_json(await response.read()).budgets
         assert (streams.used, streams.total_used, streams.n_refused) == (0, 2, 0)

@@ -24,7 +24,7 @@ from warren_broker.topology import run_log
 from warren_gateway.store.tables import Run
 from warren_schemas.codec.wire import encode
 from warren_schemas.envelope import Envelope
-from warren_schemas.events import LogLevel, LogLine, LogPart, RunLogged
+from warren_schemas.events import LogComponent, LogLevel, LogLine, RunLogged
 from warren_schemas.http import LogView
 from warren_schemas.ids import RunId, new_message_id
 
@@ -35,7 +35,7 @@ def said(run: RunId, *numbers: int, source: str = "log_1", n_logged: int = 0) ->
     )
     return make_run_logged(
         envelope=Envelope(run=run),
-        part=LogPart.TRAINER,
+        component=LogComponent.TRAINER,
         worker="trainer_00abcdef",
         source=source,
         n_logged=n_logged or numbers[-1],
@@ -75,7 +75,9 @@ async def test_lines_come_once_and_what_is_missing_is_told(
         "3 lines were left out",
     ]
     assert [entry.n_left_out for entry in entries if entry.n_left_out] == [6, 2, 3]
-    assert {(entry.part, entry.worker) for entry in entries} == {("trainer", "trainer_00abcdef")}
+    assert {(entry.component, entry.worker) for entry in entries} == {
+        ("trainer", "trainer_00abcdef")
+    }
     again = [entry.text async for entry in (await client.run(run)).logs()]
     assert again == [entry.text for entry in entries]  # the mark of the first reader is no line
 

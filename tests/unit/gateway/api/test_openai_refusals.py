@@ -93,7 +93,9 @@ async def test_one_user_s_chats_are_not_all_that_the_gateway_takes(
     await ignored.get()
     status, body = await chat(asking.ann)
     assert status == 429
-    assert "You have 3 pending answers, ask for 1 more, and may have 3." in body["error"]["message"]
+    assert (
+        "You have 3 pending answers and request 1 more; the limit is 3." in body["error"]["message"]
+    )
     assert (await chat(asking.bob, n=2))[0] == 200
     assert (await chat(asking.bob, n=3))[0] == 429  # all together would be 6
     hanging.cancel()

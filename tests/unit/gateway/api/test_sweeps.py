@@ -14,8 +14,8 @@ import warren
 from warren.cli.commands.runs import runs as commands
 from warren.cli.commands.runs.train import train
 from warren.cli.options import Gateway as GatewayOption
-from warren.jobs.sweeps.grid import configs_of
-from warren.jobs.sweeps.handle import sweep_bodies
+from warren.run_configs.sweeps.grid import configs_of
+from warren.run_configs.sweeps.handle import sweep_bodies
 from warren_gateway.store.tables import MetricsRow, Run
 from warren_schemas.events import RunState
 from warren_schemas.metrics.rows import metrics_view

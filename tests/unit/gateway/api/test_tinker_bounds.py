@@ -18,7 +18,6 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.api.problems import RETRY_AFTER_S
 from warren_gateway.budgets.options import BudgetOptions
 from warren_gateway.budgets.pool import ASKED_KIB_PER_OWNER
-from warren_gateway.models.waiting_bytes import MOST_WAITING_BYTES, SETTLED_S
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import (
@@ -30,6 +29,7 @@ from warren_gateway.store.tables import (
 )
 from warren_gateway.tinker.paths import key_of
 from warren_gateway.tinker.sessions import MOST_SESSIONS
+from warren_gateway.trainable.waiting_bytes import MOST_WAITING_BYTES, SETTLED_S
 from warren_schemas.codec.wire import decode
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import PolicyRef

@@ -14,15 +14,15 @@ from tests.support.tinker import Json, Wire
 
 from warren_broker.topology import FILE_CLEANUP
 from warren_gateway.access.caller import Viewer
-from warren_gateway.models.copied_rows import CopyAsked, insert_copy
-from warren_gateway.models.copies import Copies
-from warren_gateway.models.kept import delete_expired
 from warren_gateway.store.tables import Checkpoint, Model, OutboxRow, Run, SnapshotRow
 from warren_gateway.tinker.paths import key_of
+from warren_gateway.trainable.copied_rows import CopyAsked, insert_copy
+from warren_gateway.trainable.copies import Copies
+from warren_gateway.trainable.saved import delete_expired
 from warren_gateway.usage.stored_bytes import GIB, stored_by_run
 from warren_gpu_worker.atomic_folder import open_folder
 from warren_schemas.codec.wire import decode
-from warren_schemas.http.trainable import CreateModel, KeptAsked
+from warren_schemas.http.trainable import CreateModel, SavedName
 from warren_schemas.ids import RunId
 from warren_schemas.training import DeleteModel
 from warren_schemas.users.access import ShareRun
@@ -170,7 +170,7 @@ async def test_of_two_gateways_that_are_asked_at_once_one_makes_it(
     gateway: Gateway, trained: Trained
 ) -> None:
     key = key_of(f"{trained.session}:train:1")
-    asked = CopyAsked(trained.model, KeptAsked(kind="checkpoint", name="w"), key)
+    asked = CopyAsked(trained.model, SavedName(kind="checkpoint", name="w"), key)
     gateways = [Copies(gateway.store, lambda: None) for _ in range(3)]
     await asyncio.gather(*(each.copy(Viewer("ann"), asked) for each in gateways))
     (row,) = await rows_of(gateway, f"{trained.session}:train:1")
@@ -182,7 +182,7 @@ async def test_what_a_gateway_that_died_has_begun_is_no_checkpoint_and_is_gone_o
     gateway: Gateway, ann: Wire, trained: Trained
 ) -> None:
     copy = f"{trained.session}:train:1"
-    asked = CopyAsked(trained.model, KeptAsked(kind="checkpoint", name="w"), key_of(copy))
+    asked = CopyAsked(trained.model, SavedName(kind="checkpoint", name="w"), key_of(copy))
 
     def begin(store: Session) -> str:
         model = store.exec(select(Model).where(col(Model.id) == trained.model)).one()

@@ -21,7 +21,6 @@ from warren_broker.inbox import Inbox, receive
 from warren_broker.port import Broker
 from warren_broker.topology import generate, home
 from warren_gateway.budgets.options import BudgetOptions
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.settings import GatewayOptions
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import TinkerSession
@@ -33,6 +32,7 @@ from warren_gateway.tinker.samples.futures import NoSuchFuture, SampleFutures
 from warren_gateway.tinker.samples.rows import HELD_S, SampleRows
 from warren_gateway.tinker.services import ask_of
 from warren_gateway.tinker.wire import messages
+from warren_gateway.trainable.waiters import Waiters
 from warren_schemas.control import WorkerRole
 from warren_schemas.episode import EpisodeEnded, FailureKind, Generate, Step
 from warren_schemas.tinker.requests import Sample

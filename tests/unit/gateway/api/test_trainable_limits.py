@@ -13,11 +13,11 @@ from tests.support.gateway import Gateway
 import warren
 from warren.trainable.model import TrainableModel
 from warren_gateway.budgets.options import BudgetOptions
-from warren_gateway.models.kept import delete_expired
-from warren_gateway.models.space import MOST_SAVING
-from warren_gateway.models.submitting import MOST_OPEN
-from warren_gateway.models.waiting_bytes import MOST_WAITING_BYTES
 from warren_gateway.store.tables import Checkpoint, Model, RequestRow, Run, SnapshotRow
+from warren_gateway.trainable.saved import delete_expired
+from warren_gateway.trainable.space import MOST_SAVING
+from warren_gateway.trainable.submitting import MOST_OPEN
+from warren_gateway.trainable.waiting_bytes import MOST_WAITING_BYTES
 from warren_gateway.usage.stored_bytes import stored_bytes
 from warren_schemas.events import RunState
 

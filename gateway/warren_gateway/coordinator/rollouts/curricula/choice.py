@@ -47,7 +47,7 @@ def chosen(
     return Chosen(number, drawn) if curriculum.over == "levels" else Chosen(drawn)
 
 
-def note(state: CoordinatorState, group: Group) -> None:
+def note_closed_group(state: CoordinatorState, group: Group) -> None:
     """What a group that is closed has told."""
     curriculum = state.config.environment_of(group.environment).curriculum
     if curriculum is None or group.purpose is not EpisodePurpose.TRAIN:

@@ -26,8 +26,8 @@ def unsuited(
         )
     elif request.options.asks_for_chosen:
         reason = (
-            "vLLM tells of a prompt its own tokens and the most probable ones alone; --engine transformers tells the"
-            " logprobs of any, and draws others"
+            "vLLM has prompt logprobs only of the prompt's tokens and the likeliest; --engine transformers has those of"
+            " any, and draws others"
         )
     elif not keeps_masks and request.mask_capacity is not None:
         reason = (

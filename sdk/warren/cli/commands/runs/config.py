@@ -1,4 +1,4 @@
-"""Shows, checks and compares configs: of files, and of runs.
+"""Show, check and compare configs: of files, and of runs.
 
 For example:
     warren config show examples/guess.yaml

@@ -16,9 +16,9 @@ from warren.datasets.sources import SUFFIXES
 from warren.display.output import make_output
 from warren.errors import ConfigurationError
 from warren.evaluations.configs import of_policy
-from warren.jobs.answers import Expected, Written, expected_of, write_answers
-from warren.jobs.configs import config_of_inference
 from warren.run import Run
+from warren.run_configs.answers import Expected, Written, expected_of, write_answers
+from warren.run_configs.configs import config_of_inference
 from warren.streams.export import writer_for
 from warren_schemas.base import Frozen
 

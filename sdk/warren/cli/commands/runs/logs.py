@@ -63,7 +63,9 @@ async def _print(
 
 def _show(entry: LogEntry, output: Output) -> None:
     at = datetime.fromtimestamp(entry.at_s).strftime("%Y-%m-%d %H:%M:%S")
-    output.line(f"{at}  {entry.part} {_short(entry.worker)}  {entry.text}", _STYLES[entry.level])
+    output.line(
+        f"{at}  {entry.component} {_short(entry.worker)}  {entry.text}", _STYLES[entry.level]
+    )
 
 
 def _short(worker: str) -> str:

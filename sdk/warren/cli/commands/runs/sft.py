@@ -11,8 +11,8 @@ from warren.cli.options import HERE, AsJson, GatewayOptions
 from warren.client import Client
 from warren.display.output import make_output
 from warren.errors import ConfigurationError
-from warren.jobs.configs import config_of_fine_tuning
 from warren.run import Run
+from warren.run_configs.configs import config_of_fine_tuning
 
 
 def sft(

@@ -13,10 +13,10 @@ from warren.configs import read_config
 from warren.display.output import Output, make_output, print_json
 from warren.display.words import decimal
 from warren.errors import ConfigurationError, NotFound
-from warren.jobs.sweeps.comparing import RunComparison, compare_runs, differences
-from warren.jobs.sweeps.grid import MOST_RUNS, Grid, configs_of, read_grid
-from warren.jobs.sweeps.handle import Sweep
 from warren.run import Run
+from warren.run_configs.sweeps.comparing import RunComparison, compare_runs, differences
+from warren.run_configs.sweeps.grid import MOST_RUNS, Grid, configs_of, read_grid
+from warren.run_configs.sweeps.handle import Sweep
 from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunList
 

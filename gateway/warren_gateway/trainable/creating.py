@@ -12,13 +12,13 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.adapters.resolving import row_to_start_with, with_adapter
 from warren_gateway.base_models.resolving import usable_base, with_base
 from warren_gateway.coordinator.state.client import Asked
-from warren_gateway.models.asking import Wanted
-from warren_gateway.models.kept import resolve
-from warren_gateway.models.problems import InvalidOp
-from warren_gateway.models.submitting import insert_request, touch
 from warren_gateway.runs.client_leases import CLOSE
 from warren_gateway.runs.submitting import insert_run, require_allowed, with_key_of
 from warren_gateway.store.tables import Model, Run
+from warren_gateway.trainable.asking import Wanted
+from warren_gateway.trainable.problems import InvalidOp
+from warren_gateway.trainable.saved import resolve
+from warren_gateway.trainable.submitting import insert_request, touch
 from warren_gateway.usage.limits import OwnerLimits
 from warren_schemas.config import ClientSource, EnvironmentConfig, ModelConfig, TrainConfig
 from warren_schemas.events import RunState
@@ -42,7 +42,7 @@ class Created:
 def insert_model(
     session: Session, viewer: Viewer, body: CreateModel, limits: OwnerLimits
 ) -> Created:
-    """Raises `NoSuchKept`, `InvalidOp`, `UnusableBaseModel`, `UnusableAdapter`, `OverBudget`."""
+    """Raises `NoSuchSavedWeights`, `InvalidOp`, `UnusableBaseModel`, `UnusableAdapter`, `OverBudget`."""
     config = _config(session, viewer, body)
     run = _run(viewer.user, body, config)
     if (known := with_key_of(run, session)) is not None:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
-from warren.jobs.configs import PROMPTS
+from warren.run_configs.configs import PROMPTS
 from warren.streams.export import writer_for
 from warren_schemas.episode import Completed, EpisodeEnded, Failed
 from warren_schemas.events import RunState

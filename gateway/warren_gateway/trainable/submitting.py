@@ -17,19 +17,19 @@ from warren_broker.topology import RUN_CHANGES
 from warren_gateway.access.caller import Viewer
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.coordinator.state.client import Arrived, Asked
-from warren_gateway.models.asking import Wanted
-from warren_gateway.models.awaited import is_awaited
-from warren_gateway.models.kept import resolve
-from warren_gateway.models.outcomes import Request
-from warren_gateway.models.owned import Locked, locked
-from warren_gateway.models.problems import InvalidOp, ModelClosed, RequestConflict
-from warren_gateway.models.space import within_space
-from warren_gateway.models.waiting_bytes import with_room
 from warren_gateway.stop_request import StopRequest
 from warren_gateway.store.clock import store_time_s
 from warren_gateway.store.outbox import post
 from warren_gateway.store.statements import table
 from warren_gateway.store.tables import RequestRow, Run
+from warren_gateway.trainable.asking import Wanted
+from warren_gateway.trainable.awaited import is_awaited
+from warren_gateway.trainable.outcomes import Request
+from warren_gateway.trainable.owned import Locked, locked
+from warren_gateway.trainable.problems import InvalidOp, ModelClosed, RequestConflict
+from warren_gateway.trainable.saved import resolve
+from warren_gateway.trainable.space import within_space
+from warren_gateway.trainable.waiting_bytes import with_room
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.codec.frame import WireError
 from warren_schemas.codec.wire import encode
@@ -95,7 +95,7 @@ def insert_request(
     sequence: int | None = None,
     limits: OwnerLimits = DEFAULT_LIMITS,
 ) -> Accepted:
-    """Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`."""
+    """Raises `NoSuchTrainable`, `NoSuchSavedWeights`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`."""
     row = locked(session, viewer, model)
     _note_heard(session, row)
     body, asked = wanted.body, wanted.asked

@@ -1,4 +1,4 @@
-"""What is at its default is told by its absence, and everything else is told."""
+"""What is at its default is non_defaults by its absence, and everything else is non_defaults."""
 
 from typing import Any, Literal
 
@@ -11,8 +11,8 @@ from warren_schemas.base import Frozen
 from warren_schemas.codec.wire import decode, encode
 from warren_schemas.episode import Generate
 from warren_schemas.episode_times import NO_TIMES, EpisodeTimes
+from warren_schemas.fields.non_defaults import default_values, non_defaults, unique_defaults
 from warren_schemas.fields.spec_texts import text_of
-from warren_schemas.fields.told import default_values, told, unique_defaults
 from warren_schemas.transcript import Transcript
 
 
@@ -25,9 +25,9 @@ class Kinds(Frozen):
 
 
 def test_what_is_needed_and_what_tells_a_union_apart_is_always_told() -> None:
-    assert told(Kinds(needed=0)) == {"kind": "first", "needed": 0}
+    assert non_defaults(Kinds(needed=0)) == {"kind": "first", "needed": 0}
     everything = Kinds(needed=1, mode="b", rate=0.5, names=("x",))
-    assert told(everything) == everything.model_dump()
+    assert non_defaults(everything) == everything.model_dump()
 
 
 def test_defaults_that_stand_for_their_value_by_identity() -> None:

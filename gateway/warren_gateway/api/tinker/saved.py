@@ -3,9 +3,9 @@
 from warren_gateway.api.problems import Refusal
 from warren_gateway.api.route import Call, Nothing, TakesT
 from warren_gateway.api.tinker.errors import invalid, no_such
-from warren_gateway.tinker.paths import InvalidPath, KeptPath
+from warren_gateway.tinker.paths import InvalidPath, SavedWeightsPath
 from warren_gateway.tinker.runs import NoSuchTrained, Trained
-from warren_schemas.http.trainable import KeptAsked, ModelCheckpoint, ModelSnapshot
+from warren_schemas.http.trainable import ModelCheckpoint, ModelSnapshot, SavedName
 from warren_schemas.tinker.requests import TtlAsked
 
 CHECKPOINT = "training_runs/{training}/checkpoints/{kind}/{checkpoint}"
@@ -16,7 +16,7 @@ PUBLISH = "Let the checkpoint's owner publish it, or share its run with you."
 _Calls = Call[Nothing] | Call[TtlAsked]
 
 
-async def named(call: _Calls) -> tuple[Trained, KeptAsked]:
+async def named(call: _Calls) -> tuple[Trained, SavedName]:
     """What the path names, of a run of the caller's own. Raises `Refusal`."""
     trained, asked = await named_of_any(call)
     if not call.viewer.owns(trained.run.owner):
@@ -24,23 +24,23 @@ async def named(call: _Calls) -> tuple[Trained, KeptAsked]:
     return trained, asked
 
 
-async def named_of_any(call: _Calls) -> tuple[Trained, KeptAsked]:
+async def named_of_any(call: _Calls) -> tuple[Trained, SavedName]:
     """The same of a run that the caller may read. Raises `Refusal`."""
     parts = call.request.match_info
     try:
         trained = await call.services.tinker.models.find(call.viewer, parts["training"])
         text = f"tinker://{trained.name}/{parts['kind']}/{parts['checkpoint']}"
-        return trained, kept_of(KeptPath.parse(text))
+        return trained, saved_of(SavedWeightsPath.parse(text))
     except NoSuchTrained as error:
         raise no_such("training run", parts["training"]) from error
     except (InvalidPath, ValueError) as error:
         raise no_checkpoint(call) from error
 
 
-def kept_of(path: KeptPath) -> KeptAsked:
+def saved_of(path: SavedWeightsPath) -> SavedName:
     """Raises `ValueError` where nothing can have such a name."""
     kind = "checkpoint" if path.kind == "weights" else "snapshot"
-    return KeptAsked(kind=kind, name=path.stored)
+    return SavedName(kind=kind, name=path.stored)
 
 
 def no_checkpoint(call: _Calls) -> Refusal:
@@ -49,10 +49,10 @@ def no_checkpoint(call: _Calls) -> Refusal:
 
 
 async def require_kept(
-    call: _Calls, trained: Trained, asked: KeptAsked
+    call: _Calls, trained: Trained, asked: SavedName
 ) -> ModelCheckpoint | ModelSnapshot:
     """The one that is named. Raises `Refusal`."""
-    kept = await call.services.models.kept(call.viewer, trained.id)
+    kept = await call.services.models.saved_weights(call.viewer, trained.id)
     rows = kept.checkpoints if asked.kind == "checkpoint" else kept.snapshots
     for row in rows:
         if row.name == asked.name:

@@ -12,9 +12,9 @@ import time
 from sqlmodel import Session, col, select
 
 from warren_gateway.budgets.budget import OverBudget
-from warren_gateway.models.awaited import awaited_number
-from warren_gateway.models.owned import Locked
 from warren_gateway.store.tables import RequestRow
+from warren_gateway.trainable.awaited import awaited_number
+from warren_gateway.trainable.owned import Locked
 from warren_schemas.training import Forward, ForwardBackward, OpBody, Refused
 
 MOST_WAITING_BYTES = 128 * 1024 * 1024

@@ -10,9 +10,9 @@ from sqlalchemy import select as select_columns
 from sqlmodel import Session, col
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.models.owned import readable
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import RequestRow
+from warren_gateway.trainable.owned import readable
 from warren_schemas.codec.wire import decode
 from warren_schemas.http.model_ops import ModelOp
 from warren_schemas.training import OpFailed, OpResult

@@ -8,9 +8,9 @@ from sqlmodel import Session, col, func, select
 
 from warren_gateway.budgets.budget import OverBudget
 from warren_gateway.coordinator.state.client import Asked
-from warren_gateway.models.awaited import is_awaited
-from warren_gateway.models.owned import Locked
 from warren_gateway.store.tables import Checkpoint, RequestRow
+from warren_gateway.trainable.awaited import is_awaited
+from warren_gateway.trainable.owned import Locked
 from warren_gateway.usage.limits import OwnerLimits
 from warren_gateway.usage.space import lack_of_space
 from warren_schemas.training import OpBody, PublishPolicy, Refused, SaveState

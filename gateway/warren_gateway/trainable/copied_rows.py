@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlmodel import Session
 
-from warren_gateway.models.creating import NO_ENVIRONMENT
 from warren_gateway.store.tables import Checkpoint, HistoryRow, Model, Run, SnapshotRow
+from warren_gateway.trainable.creating import NO_ENVIRONMENT
 from warren_schemas.config import ClientSource, EnvironmentConfig, ModelConfig, TrainConfig
 from warren_schemas.events import RunState
-from warren_schemas.http.trainable import KeptAsked
+from warren_schemas.http.trainable import SavedName
 from warren_schemas.ids import new_model_id, new_run_id
 from warren_schemas.training import ModelSpec
 
@@ -21,7 +21,7 @@ UNFINISHED = "The copy was never finished: ask for it again, or delete the run"
 class CopyAsked:
     model: str
     """The one that the source is kept of."""
-    kept: KeptAsked
+    kept: SavedName
     """What is copied; the copy has its name."""
     key: str
     ttl_s: float | None = None

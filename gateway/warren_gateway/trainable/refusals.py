@@ -1,27 +1,27 @@
 """Errors about models that clients train, as HTTP answers."""
 
-from warren_gateway.models.problems import (
+from warren_gateway.trainable.problems import (
     InvalidOp,
-    KeptInUse,
     ModelClosed,
     NoSuchFuture,
-    NoSuchKept,
+    NoSuchSavedWeights,
     NoSuchTrainable,
     RequestConflict,
+    SavedWeightsInUse,
 )
 from warren_schemas.http import Problem
 
 ModelProblem = (
     InvalidOp
-    | KeptInUse
+    | SavedWeightsInUse
     | ModelClosed
     | NoSuchFuture
-    | NoSuchKept
+    | NoSuchSavedWeights
     | NoSuchTrainable
     | RequestConflict
 )
 MODEL_PROBLEMS = (
-    InvalidOp, KeptInUse, ModelClosed, NoSuchFuture, NoSuchKept, NoSuchTrainable, RequestConflict,
+    InvalidOp, SavedWeightsInUse, ModelClosed, NoSuchFuture, NoSuchSavedWeights, NoSuchTrainable, RequestConflict,
 )  # fmt: skip
 
 
@@ -40,13 +40,13 @@ def of_models(error: ModelProblem) -> tuple[int, Problem]:
                 message=f"There is no future {error}, or its outcome is not kept any more.",
                 hint="Outcomes are kept for 15 minutes after they were first told.",
             )
-        case NoSuchKept():
+        case NoSuchSavedWeights():
             return 404, Problem(
                 code="no_such_checkpoint",
                 message=f"{error}.".capitalize(),
                 hint="GET /v1/trainable/MODEL/kept lists what there is.",
             )
-        case KeptInUse():
+        case SavedWeightsInUse():
             return 409, Problem(
                 code="checkpoint_in_use",
                 message=f"{error}.".capitalize(),

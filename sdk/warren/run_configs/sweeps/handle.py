@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from warren.connection.transport import Transport
 from warren.errors import ConfigurationError
-from warren.jobs.sweeps.comparing import RunComparison, compare_runs
 from warren.pending import pending
 from warren.run import Run
+from warren.run_configs.sweeps.comparing import RunComparison, compare_runs
 from warren_schemas.config import TrainConfig
 from warren_schemas.http import RunView, SubmitRun
 from warren_schemas.text.explain import explain

@@ -24,17 +24,17 @@ from warren_gateway.access.caller import Viewer
 from warren_gateway.datasets.folder import Folder
 from warren_gateway.datasets.problems import FilesUnavailable
 from warren_gateway.folders import UnreadableFolder, read_folder
-from warren_gateway.models.copied_files import copy_folder
-from warren_gateway.models.copied_rows import CopyAsked, insert_copy, kept_like
-from warren_gateway.models.creating import with_key
-from warren_gateway.models.kept import find_kept
-from warren_gateway.models.owned import readable
-from warren_gateway.models.problems import CantCopy
 from warren_gateway.runs.deleting import delete_run
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.store.outbox import post
 from warren_gateway.store.store import Store
 from warren_gateway.store.tables import Checkpoint, HistoryRow, Run, SnapshotRow
+from warren_gateway.trainable.copied_files import copy_folder
+from warren_gateway.trainable.copied_rows import CopyAsked, insert_copy, kept_like
+from warren_gateway.trainable.creating import with_key
+from warren_gateway.trainable.owned import readable
+from warren_gateway.trainable.problems import CantCopy
+from warren_gateway.trainable.saved import find_saved
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_gateway.usage.space import lack_of_space
 from warren_schemas.envelope import Envelope
@@ -80,7 +80,7 @@ class Copies:
     async def copy(self, viewer: Viewer, asked: CopyAsked) -> None:
         """Once it returns, the copy is kept.
 
-        Raises `NoSuchTrainable`, `NoSuchKept`, `CantCopy`, `KeyReused`, `FilesUnavailable`, `FullFolder`,
+        Raises `NoSuchTrainable`, `NoSuchSavedWeights`, `CantCopy`, `KeyReused`, `FilesUnavailable`, `FullFolder`,
         `StoreUnavailable`.
         """
         async with self._turn(viewer.user, asked.key):
@@ -163,10 +163,10 @@ def _begin(
     if known is not None and known[0].name != asked.name:
         raise KeyReused(known[0].id)
     if known is not None and known[0].state == RunState.COMPLETED:
-        find_kept(session, known[1], asked.kept)
+        find_saved(session, known[1], asked.kept)
         return None
     _, model = readable(session, viewer, asked.model)
-    source = find_kept(session, model, asked.kept)
+    source = find_saved(session, model, asked.kept)
     _require_space(session, viewer.user, source.size_bytes, limits)
     run, copy = known or insert_copy(session, viewer.user, model, asked)
     return _Begun(run.id, copy.id, source)

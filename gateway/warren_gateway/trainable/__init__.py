@@ -1,4 +1,4 @@
-"""Models that clients train by loops of their own: the training primitives as a service, for every face of the API.
+"""Models that clients train by loops of their own: the training primitives as a service, for every API.
 
 A client's model is a run of another source: what holds for runs (owner, queue, leases, failover, usage, shares,
 steering) holds for it. What is asked of it are requests, which its coordinator (`coordinator.clients`) makes ops of.

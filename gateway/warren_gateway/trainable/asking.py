@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warren_gateway.coordinator.state.client import Asked
-from warren_gateway.models.batches import token_batch
+from warren_gateway.trainable.batches import token_batch
 from warren_schemas.http.trainable import (
     Asking,
     ForwardAsked,

@@ -1,4 +1,4 @@
-"""What is kept of models: checkpoints to go on from, snapshots to sample from.
+"""The saved weights of models: checkpoints to go on from, snapshots to sample from.
 
 Invariants: whoever may read the model's run may use them, its owner alone changes them; one that has expired does
 not exist. The files of what is deleted go with the model's next checkpoint or policy, with its run, or as soon as
@@ -14,25 +14,30 @@ from sqlmodel import Session, col, or_, select
 from warren_broker.topology import FILE_CLEANUP
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import may_read
-from warren_gateway.models.owned import owned, readable
-from warren_gateway.models.problems import KeptInUse, NoSuchKept
 from warren_gateway.runs.loading import runs_by_source, who_loads
 from warren_gateway.store.outbox import post
 from warren_gateway.store.tables import Checkpoint, Model, Run, ServedRow, SnapshotRow
+from warren_gateway.trainable.owned import owned, readable
+from warren_gateway.trainable.problems import NoSuchSavedWeights, SavedWeightsInUse
 from warren_schemas.envelope import Envelope
 from warren_schemas.events import RunState
-from warren_schemas.http.trainable import KeptAsked, KeptList, ModelCheckpoint, ModelSnapshot
+from warren_schemas.http.trainable import (
+    ModelCheckpoint,
+    ModelSnapshot,
+    SavedName,
+    SavedWeights,
+)
 from warren_schemas.ids import ModelId, RunId, can_be_id
 from warren_schemas.training import DeleteModel
 
 
-def list_kept(session: Session, viewer: Viewer, model: str) -> KeptList:
+def list_saved(session: Session, viewer: Viewer, model: str) -> SavedWeights:
     """Raises `NoSuchTrainable`."""
     _, row = readable(session, viewer, model)
-    return kept_of(session, [row.id])[row.id]
+    return saved_of(session, [row.id])[row.id]
 
 
-def kept_of(session: Session, models: Collection[str]) -> dict[str, KeptList]:
+def saved_of(session: Session, models: Collection[str]) -> dict[str, SavedWeights]:
     """Of each of these, oldest first."""
     saved = select(Checkpoint).where(col(Checkpoint.model_id).in_(models), is_kept(Checkpoint))
     named = select(SnapshotRow).where(col(SnapshotRow.model_id).in_(models), is_kept(SnapshotRow))
@@ -43,29 +48,31 @@ def kept_of(session: Session, models: Collection[str]) -> dict[str, KeptList]:
     for row in session.exec(named.order_by(col(SnapshotRow.created_s))):
         snapshots[row.model_id].append(_snapshot(row))
     return {
-        model: KeptList(checkpoints=tuple(checkpoints[model]), snapshots=tuple(snapshots[model]))
+        model: SavedWeights(
+            checkpoints=tuple(checkpoints[model]), snapshots=tuple(snapshots[model])
+        )
         for model in models
     }
 
 
 def resolve(session: Session, viewer: Viewer, path: str) -> tuple[Model, Checkpoint]:
-    """The checkpoint `MODEL/NAME`, or `RUN/NAME` of any run. Raises `NoSuchKept`."""
+    """The checkpoint `MODEL/NAME`, or `RUN/NAME` of any run. Raises `NoSuchSavedWeights`."""
     model, _, name = path.partition("/")
     row = _model(session, viewer, model)
     found = None if row is None else session.get(Checkpoint, (row.id, name))
     if row is None or found is None or _has_expired(found):
-        raise NoSuchKept(f"there is no checkpoint {path}")
+        raise NoSuchSavedWeights(f"there is no checkpoint {path}")
     return row, found
 
 
 def resolved(session: Session, viewer: Viewer, path: str) -> ModelCheckpoint:
-    """The same as a body. Raises `NoSuchKept`."""
+    """The same as a body. Raises `NoSuchSavedWeights`."""
     _, row = resolve(session, viewer, path)
     return _checkpoint(row)
 
 
-def delete_kept(session: Session, viewer: Viewer, model: str, asked: KeptAsked) -> None:
-    """Raises `NoSuchTrainable`, `NoSuchKept`, `KeptInUse`."""
+def delete_saved(session: Session, viewer: Viewer, model: str, asked: SavedName) -> None:
+    """Raises `NoSuchTrainable`, `NoSuchSavedWeights`, `SavedWeightsInUse`."""
     row = _own(session, viewer, model, asked)
     if isinstance(row, Checkpoint):
         _require_loaded(session, row)
@@ -81,15 +88,15 @@ def _require_loaded(session: Session, row: Checkpoint) -> None:
         .where(col(Model.id) == row.model_id)
     ).one()
     if (loading := who_loads(session, [row.url], owner)) is not None:
-        raise KeptInUse(
+        raise SavedWeightsInUse(
             f"the checkpoint {row.model_id}/{row.name} is yet to be loaded by {loading}"
         )
 
 
 def set_ttl(
-    session: Session, viewer: Viewer, model: str, asked: KeptAsked, ttl_s: float | None
+    session: Session, viewer: Viewer, model: str, asked: SavedName, ttl_s: float | None
 ) -> ModelCheckpoint | ModelSnapshot:
-    """From now. Raises `NoSuchTrainable`, `NoSuchKept`."""
+    """From now. Raises `NoSuchTrainable`, `NoSuchSavedWeights`."""
     row = _own(session, viewer, model, asked)
     row.expires_s = None if ttl_s is None else time.time() + ttl_s
     session.add(row)
@@ -139,18 +146,18 @@ def _model(session: Session, viewer: Viewer, model: str) -> Model | None:
 
 
 def _own(
-    session: Session, viewer: Viewer, model: str, asked: KeptAsked
+    session: Session, viewer: Viewer, model: str, asked: SavedName
 ) -> Checkpoint | SnapshotRow:
     _, row = owned(session, viewer, model)
-    return find_kept(session, row, asked)
+    return find_saved(session, row, asked)
 
 
-def find_kept(session: Session, model: Model, asked: KeptAsked) -> Checkpoint | SnapshotRow:
-    """Raises `NoSuchKept`."""
+def find_saved(session: Session, model: Model, asked: SavedName) -> Checkpoint | SnapshotRow:
+    """Raises `NoSuchSavedWeights`."""
     table = Checkpoint if asked.kind == "checkpoint" else SnapshotRow
     found = session.get(table, (model.id, asked.name))
     if found is None or _has_expired(found):
-        raise NoSuchKept(f"there is no {asked.kind} {model.id}/{asked.name}")
+        raise NoSuchSavedWeights(f"there is no {asked.kind} {model.id}/{asked.name}")
     return found
 
 

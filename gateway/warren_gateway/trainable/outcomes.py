@@ -13,8 +13,8 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator.state.client import UNDELIVERED_S, Asked
-from warren_gateway.models.problems import NoSuchFuture
 from warren_gateway.store.tables import Model, RequestRow, Run
+from warren_gateway.trainable.problems import NoSuchFuture
 from warren_schemas.codec.wire import decode
 from warren_schemas.events import RunState
 from warren_schemas.http import QueuePlace

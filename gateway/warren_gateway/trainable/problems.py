@@ -11,11 +11,11 @@ class NoSuchFuture(LookupError):
     """It never was, its outcome is not kept any more, or it is not the caller's."""
 
 
-class NoSuchKept(LookupError):
+class NoSuchSavedWeights(LookupError):
     """There is no such checkpoint or snapshot, or the caller may not see it."""
 
 
-class KeptInUse(Exception):
+class SavedWeightsInUse(Exception):
     """It can't be deleted now; says why."""
 
 

@@ -9,9 +9,9 @@ from sqlmodel import Session, col, select
 
 from warren_gateway.access.caller import Viewer
 from warren_gateway.access.shared_runs import may_read
-from warren_gateway.models.problems import NoSuchTrainable
 from warren_gateway.store.statements import table
 from warren_gateway.store.tables import Model, Run
+from warren_gateway.trainable.problems import NoSuchTrainable
 from warren_schemas.ids import can_be_id
 
 _FOUND = (

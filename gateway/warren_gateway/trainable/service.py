@@ -1,4 +1,4 @@
-"""The training primitives, as every face of the API calls them.
+"""Models that clients train by the primitives: what every API calls.
 
 Invariants: all of it is the caller's own, or shared with them to be read; what is accepted is in the store before it
 is answered, so that no future is lost with a gateway.
@@ -18,31 +18,31 @@ from warren_broker.port import Broker
 from warren_broker.topology import MODEL_ANSWERS
 from warren_gateway.access.caller import Viewer
 from warren_gateway.coordinator.state.client import Arrived
-from warren_gateway.models import kept, outcomes
-from warren_gateway.models.asking import Wanted
-from warren_gateway.models.creating import Created, insert_model, with_key
-from warren_gateway.models.outcomes import Done, Failed, Outcome, Pending, Places
-from warren_gateway.models.owned import owned, readable
-from warren_gateway.models.problems import ModelClosed
-from warren_gateway.models.recent_ops import RecentOps
-from warren_gateway.models.submitting import insert_request, touch
-from warren_gateway.models.viewing import Shown, shown, trainable_view
-from warren_gateway.models.waiters import Waiters
 from warren_gateway.runs import steering
 from warren_gateway.runs.owned import read_by
 from warren_gateway.runs.service import KeyReused
 from warren_gateway.store.outbox import Relay
 from warren_gateway.store.store import Store, StoreUnavailable
 from warren_gateway.store.tables import Model, Run
+from warren_gateway.trainable import outcomes, saved
+from warren_gateway.trainable.asking import Wanted
+from warren_gateway.trainable.creating import Created, insert_model, with_key
+from warren_gateway.trainable.outcomes import Done, Failed, Outcome, Pending, Places
+from warren_gateway.trainable.owned import owned, readable
+from warren_gateway.trainable.problems import ModelClosed
+from warren_gateway.trainable.recent_ops import RecentOps
+from warren_gateway.trainable.submitting import insert_request, touch
+from warren_gateway.trainable.viewing import Shown, shown, trainable_view
+from warren_gateway.trainable.waiters import Waiters
 from warren_gateway.usage.limits import DEFAULT_LIMITS, OwnerLimits
 from warren_schemas.control import RequestsAnswered
 from warren_schemas.events import RunState
 from warren_schemas.http.trainable import (
     CreateModel,
-    KeptAsked,
-    KeptList,
     ModelCheckpoint,
     ModelSnapshot,
+    SavedName,
+    SavedWeights,
     TrainableView,
 )
 from warren_schemas.ids import RunId
@@ -90,7 +90,7 @@ class Models:
     async def create(self, viewer: Viewer, body: CreateModel) -> tuple[TrainableView, bool]:
         """The model, and whether it is new.
 
-        Raises `KeyReused`, `NoSuchKept`, `InvalidOp`, `OverBudget`, `StoreUnavailable`.
+        Raises `KeyReused`, `NoSuchSavedWeights`, `InvalidOp`, `OverBudget`, `StoreUnavailable`.
         """
         work = partial(_create, viewer, body, self._limits)
         try:
@@ -128,7 +128,7 @@ class Models:
     ) -> str:
         """The future of an op.
 
-        Raises `NoSuchTrainable`, `NoSuchKept`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`,
+        Raises `NoSuchTrainable`, `NoSuchSavedWeights`, `ModelClosed`, `RequestConflict`, `InvalidOp`, `OverBudget`,
         `StoreUnavailable`.
         """
         limits = self._limits
@@ -186,36 +186,35 @@ class Models:
         self._coordinators.notify(RunId(seen.run.id))
         return self._view(seen)
 
-    async def kept(self, viewer: Viewer, model: str) -> KeptList:
+    async def saved_weights(self, viewer: Viewer, model: str) -> SavedWeights:
         """Raises `NoSuchTrainable`, `StoreUnavailable`."""
-        return await self._store.read(lambda session: kept.list_kept(session, viewer, model))
+        return await self._store.read(lambda session: saved.list_saved(session, viewer, model))
 
-    async def kept_of(self, models: Collection[str]) -> dict[str, KeptList]:
+    async def saved_of(self, models: Collection[str]) -> dict[str, SavedWeights]:
         """Of many models, which the caller was shown. Raises `StoreUnavailable`."""
-        return await self._store.read(lambda session: kept.kept_of(session, models))
+        return await self._store.read(lambda session: saved.saved_of(session, models))
 
     async def checkpoint(self, viewer: Viewer, path: str) -> ModelCheckpoint:
-        """The one that `MODEL/NAME` names. Raises `NoSuchKept`, `StoreUnavailable`."""
-        return await self._store.read(lambda session: kept.resolved(session, viewer, path))
+        """The one that `MODEL/NAME` names. Raises `NoSuchSavedWeights`, `StoreUnavailable`."""
+        return await self._store.read(lambda session: saved.resolved(session, viewer, path))
 
-    async def delete_kept(self, viewer: Viewer, model: str, asked: KeptAsked) -> KeptList:
-        """What is left. Raises `NoSuchTrainable`, `NoSuchKept`, `KeptInUse`, `StoreUnavailable`."""
+    async def delete_saved(self, viewer: Viewer, model: str, name: SavedName) -> SavedWeights:
+        """What is left. Raises `NoSuchTrainable`, `NoSuchSavedWeights`, `SavedWeightsInUse`, `StoreUnavailable`."""
 
-        def work(session: Session) -> KeptList:
-            kept.delete_kept(session, viewer, model, asked)
-            return kept.list_kept(session, viewer, model)
+        def work(session: Session) -> SavedWeights:
+            saved.delete_saved(session, viewer, model, name)
+            return saved.list_saved(session, viewer, model)
 
         left = await self._store.transact(work)
         self._relay.notify()
         return left
 
     async def set_ttl(
-        self, viewer: Viewer, model: str, asked: KeptAsked, ttl_s: float | None
+        self, viewer: Viewer, model: str, name: SavedName, ttl_s: float | None
     ) -> ModelCheckpoint | ModelSnapshot:
-        """Raises `NoSuchTrainable`, `NoSuchKept`, `StoreUnavailable`."""
-        return await self._store.transact(
-            lambda session: kept.set_ttl(session, viewer, model, asked, ttl_s)
-        )
+        """Raises `NoSuchTrainable`, `NoSuchSavedWeights`, `StoreUnavailable`."""
+        set_ttl = partial(saved.set_ttl, viewer=viewer, model=model, asked=name, ttl_s=ttl_s)
+        return await self._store.transact(set_ttl)
 
     async def run(self) -> None:
         """Wake those who wait, and tidy up what is old, until cancelled."""
@@ -297,4 +296,4 @@ def _tidy(delivered: set[str], is_due: bool, session: Session) -> None:
     outcomes.mark_delivered(session, delivered, now_s)
     if is_due:
         outcomes.delete_old(session, now_s)
-        kept.delete_expired(session, now_s)
+        saved.delete_expired(session, now_s)

@@ -21,9 +21,9 @@ from sqlalchemy import (
 from sqlmodel import Session, col
 
 from warren_gateway.access.shared_runs import EVERYBODY
-from warren_gateway.models.kept import is_kept
 from warren_gateway.store.tables import Checkpoint, Model, Run, ShareRow, SnapshotRow
 from warren_gateway.tinker.paths import name_of
+from warren_gateway.trainable.saved import is_kept
 from warren_schemas.events import RunState
 
 KeptKind = Literal["checkpoint", "snapshot"]
@@ -32,7 +32,7 @@ _Values = tuple[str | None, bool, str, str, float, int, float | None, dict[str, 
 
 
 @dataclass(frozen=True, slots=True)
-class ListedKept:
+class SavedWeightsListing:
     """One of them, and what its model is called by its client."""
 
     training: str
@@ -47,7 +47,7 @@ class ListedKept:
 
 def newest_kept(
     is_seen: ColumnElement[bool], limit: int, offset: int, session: Session
-) -> tuple[list[ListedKept], int]:
+) -> tuple[list[SavedWeightsListing], int]:
     """And how many there are; `is_seen` is the condition of a query that joins `Run` and `Model`."""
     every = _every(is_seen).subquery()
     of = every.c
@@ -58,10 +58,12 @@ def newest_kept(
     return [_listed(row) for row in rows], n
 
 
-def _listed(row: Row[*_Values]) -> ListedKept:
+def _listed(row: Row[*_Values]) -> SavedWeightsListing:
     key, is_public, kind, name, created_s, n_bytes, expires_s, metadata, _ = row
     kept = cast("KeptKind", kind)
-    return ListedKept(name_of(key), is_public, kept, name, created_s, n_bytes, expires_s, metadata)
+    return SavedWeightsListing(
+        name_of(key), is_public, kept, name, created_s, n_bytes, expires_s, metadata
+    )
 
 
 def _every(is_seen: ColumnElement[bool]) -> CompoundSelect[*_Values]:

@@ -8,7 +8,7 @@ from warren_schemas.events import RunEvent, StateChanged
 
 
 @dataclass(frozen=True, slots=True)
-class ToldEvent:
+class EncodedEvent:
     id: str
     """Of its envelope: a duplicate has the same."""
     kind: str
@@ -18,19 +18,19 @@ class ToldEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EncodedEvents:
     offset: int
-    events: tuple[ToldEvent, ...]
+    events: tuple[EncodedEvent, ...]
     size_bytes: int
 
 
-def told(claims: Sequence[Claim[RunEvent]]) -> Told:
-    events = tuple(_told(claim.item) for claim in claims)
-    return Told(claims[0].offset or 0, events, sum(len(event.json) for event in events))
+def encoded(claims: Sequence[Claim[RunEvent]]) -> EncodedEvents:
+    events = tuple(_encoded(claim.item) for claim in claims)
+    return EncodedEvents(claims[0].offset or 0, events, sum(len(event.json) for event in events))
 
 
-def _told(event: RunEvent) -> ToldEvent:
-    return ToldEvent(
+def _encoded(event: RunEvent) -> EncodedEvent:
+    return EncodedEvent(
         event.envelope.id, event.body.kind, event.model_dump_json(), is_last=is_last(event)
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from warren_gateway.models.problems import InvalidOp
+from warren_gateway.trainable.problems import InvalidOp
 from warren_schemas.config import CrossEntropyLoss, Loss
 from warren_schemas.http.trainable import Datum
 from warren_schemas.token_batch import TokenBatch

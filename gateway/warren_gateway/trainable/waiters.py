@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from warren_gateway.access.caller import Viewer
-from warren_gateway.models.outcomes import Done, Failed, Request, outcome_of
 from warren_gateway.recent import Recent
+from warren_gateway.trainable.outcomes import Done, Failed, Request, outcome_of
 from warren_schemas.control import RequestsAnswered
 from warren_schemas.training import OpDone, OpResult
 

@@ -7,8 +7,8 @@ model, so that what waits is bounded by the limit and one op.
 from sqlmodel import Session
 
 from warren_gateway.coordinator.state.client import ClientState
-from warren_gateway.models.owned import Locked
 from warren_gateway.store.tables import Run
+from warren_gateway.trainable.owned import Locked
 
 
 def awaited_number(session: Session, model: Locked) -> int:

@@ -14,7 +14,7 @@ from warren_schemas.fields.arrays import array_fields
 _KINDS = (bool, int, str, tuple)
 
 
-def told(model: BaseModel) -> dict[str, Any]:
+def non_defaults(model: BaseModel) -> dict[str, Any]:
     """The fields that are not at their defaults."""
     required, optional = _fields(type(model))
     values = model.__dict__

@@ -1,1 +1,0 @@
-"""Configs of jobs that are written in a line: fine-tuning on a data set, answers to its prompts."""
