@@ -24,7 +24,7 @@ from warren_schemas.config.environment import (
 )
 from warren_schemas.config.groups import (
     AllMembers,
-    GroupPolicy,
+    FailedMembers,
     Quorum,
     Retry,
 )
@@ -125,12 +125,12 @@ __all__: list[str] = [
     "EnvironmentConfig",
     "EpisodeCredit",
     "EvaluationConfig",
+    "FailedMembers",
     "FullUpdate",
     "FunctionReward",
     "GroupFunctionReward",
     "GroupJudgeReward",
     "GroupJudgement",
-    "GroupPolicy",
     "GroupReward",
     "GroupServiceReward",
     "JsonScore",

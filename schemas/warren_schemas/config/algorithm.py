@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from warren_schemas.config.critic import Critic
-from warren_schemas.config.groups import GroupPolicy, GroupSize, Retry
+from warren_schemas.config.groups import FailedMembers, GroupSize, Retry
 from warren_schemas.config.losses import KlPenalty, PolicyLoss, PpoLoss
 from warren_schemas.config.numbers import (
     NonNegativeFloat,
@@ -84,7 +84,7 @@ class AlgorithmConfig(Config):
     """Maximum number of optimizer steps between sampling an episode and training on it; 0 is on-policy."""
     normalize: Literal["tokens", "episodes", "none"] = "tokens"
     """What the loss of a step, summed over tokens, is divided by."""
-    groups: GroupPolicy = Field(default_factory=Retry)
+    groups: FailedMembers = Field(default_factory=Retry)
     """What happens to a group in which episodes fail; `retry` is the default."""
 
     @model_validator(mode="after")

@@ -37,4 +37,4 @@ class Retry(Config):
     kind: Literal["retry"] = "retry"
 
 
-GroupPolicy = Annotated[AllMembers | Quorum | Retry, Field(discriminator="kind")]
+FailedMembers = Annotated[AllMembers | Quorum | Retry, Field(discriminator="kind")]

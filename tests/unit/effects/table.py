@@ -120,7 +120,7 @@ ACTED_ON: Mapping[str, str] = {
     "test_episodes_of_an_own_environment_start_at_the_owners_queue",
     "environments.curriculum": "tests/process/env_worker/test_host.py::"
     "test_an_environment_is_told_of_which_level_its_task_is_to_be",
-    "environments.recover": "tests/unit/coordinator/test_group_policy.py::"
+    "environments.recover": "tests/unit/coordinator/test_failed_members.py::"
     "test_an_environment_that_restarts_moves_no_house",
     "environments.episode_s": "tests/process/env_worker/test_interactions.py::"
     "test_items_past_their_deadline_fail",

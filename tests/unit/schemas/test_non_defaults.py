@@ -1,4 +1,4 @@
-"""What is at its default is non_defaults by its absence, and everything else is non_defaults."""
+"""What is at its default is told by its absence, and everything else is told."""
 
 from typing import Any, Literal
 

@@ -249,7 +249,7 @@ class Recording:
 
 
 def _attempts(config: TrainConfig, purpose: EpisodePurpose) -> int:
-    """What a run tries unless an environment says otherwise; see `group_policy`."""
+    """What a run tries unless an environment says otherwise; see `failed_members`."""
     is_quorum = isinstance(config.algorithm.groups, Quorum)
     once = is_quorum and purpose is EpisodePurpose.TRAIN
     return 1 if once else config.limits.episode_attempts
