@@ -215,5 +215,5 @@ def test_a_key_is_not_told_where_tasks_are_loaded() -> None:
         async with confined.service(JUDGE, KEY).session(1.0):
             pass
 
-    with pytest.raises(ConfigError, match="while tasks were loaded"):
+    with pytest.raises(ConfigError, match="called with a key while tasks load"):
         asyncio.run(ask())
