@@ -1,4 +1,4 @@
-"""Reading what all parts said while they worked for a run: each line once, in order, across lost connections.
+"""Reads the log of a run, of all components: each line once, in order, across lost connections.
 
 Invariant: lines of one source have numbers without gaps, so one that comes twice is known, and so is how many
 are missing, whether their source left them out or they are no longer kept. A gateway that takes connections and tells

@@ -1,4 +1,4 @@
-"""`warren logs`: what all parts said while they worked for a run."""
+"""`warren logs`: what coordinator, trainer, samplers and env workers logged for a run."""
 
 import asyncio
 from contextlib import aclosing
