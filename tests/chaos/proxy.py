@@ -26,7 +26,7 @@ class Proxy:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
-        """End every connection at once, without a goodbye."""
+        """End every connection at once, without a close frame."""
         for link in self._links:
             link.transport.abort()
 

@@ -66,7 +66,7 @@ async def welcomed(
 
 
 async def sent_away(socket: aiohttp.ClientWebSocketResponse) -> tuple[int | None, str]:
-    """The code and the words of the gateway's goodbye."""
+    """The code and the words of the gateway's close frame."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             message = await socket.receive()
