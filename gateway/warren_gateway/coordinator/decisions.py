@@ -1,8 +1,8 @@
 """The decisions of a coordinator: what to do about what has come in.
 
 Pure: a function of the state, which holds the time and all that was seen; everything that a decision does is in
-the state and in `state.change`, but for the ids of new groups and messages. Functions say that the run is to end, and `decide`
-alone ends it.
+the state and in `state.change`, but for the ids of new groups and messages. What `decide`
+calls says that the run is to end, and how; `decide` ends it, as does what takes in what has come.
 """
 
 from warren_gateway.coordinator import ending, stages, stopping, waiting
